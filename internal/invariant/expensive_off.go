@@ -1,0 +1,5 @@
+//go:build !expensive
+
+package invariant
+
+const expensive = false

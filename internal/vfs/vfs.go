@@ -1,0 +1,85 @@
+package vfs
+
+import (
+	"io"
+	"io/fs"
+	"time"
+)
+
+// Flag tells Open what to do with a file.
+type Flag int
+
+// Flags of Open. Without any, an existing file is opened for reading.
+const (
+	Write    Flag = 1 << iota // reading and writing
+	Create                    // make the file if it does not exist; implies Write
+	Truncate                  // cut an existing file to size 0; implies Write
+	Excl                      // with Create: fail if the file exists
+)
+
+// FS is a filesystem. Paths are as package filepath makes them; "not found" satisfies errors.Is(err, fs.ErrNotExist).
+type FS interface {
+	Open(path string, flag Flag) (File, error)
+	// MkdirAll makes a folder and its parents; an existing folder is no error.
+	MkdirAll(path string) error
+	// Rename replaces newPath in one step. Durable after SyncDir of the folder(s).
+	Rename(oldPath, newPath string) error
+	// Remove removes a file or an empty folder.
+	Remove(path string) error
+	// RemoveAll removes a file or a folder with all below it; nothing there is no error.
+	RemoveAll(path string) error
+	// List returns the entries of a folder sorted by name.
+	List(path string) ([]Entry, error)
+	Stat(path string) (Entry, error)
+	// SyncDir makes the names in a folder durable: creates, renames and removes.
+	SyncDir(path string) error
+	// SyncFS makes everything on the filesystem of path durable, data and names.
+	SyncFS(path string) error
+	// Lock takes an exclusive lock on a file, made if missing, and fails with ErrLocked at once when another process,
+	// or another Lock call of this one, has it. Closing releases it.
+	Lock(path string) (io.Closer, error)
+	// Usage tells the size of the disk under path and what is free of it, in bytes.
+	Usage(path string) (Usage, error)
+}
+
+// File is an open file. Every method may be called by many goroutines at once.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	// Truncate sets the size. Growing leaves a hole that reads as zeros and takes no space.
+	Truncate(size int64) error
+	// Allocate reserves space on disk for [0, size) so that later writes there cannot fail for lack of it. The file's
+	// size becomes at least size.
+	Allocate(size int64) error
+	// SyncData makes the file's data and size durable (fdatasync).
+	SyncData() error
+	// Sync makes data and all attributes durable (fsync).
+	Sync() error
+	Size() (int64, error)
+	// SendTo writes n bytes from offset pos to dst and returns how many it wrote. The file has no position to disturb,
+	// so many calls may run at once.
+	SendTo(dst io.Writer, pos, n int64) (int64, error)
+	io.Closer
+}
+
+// Entry is one name in a folder.
+type Entry struct {
+	Name    string
+	Dir     bool
+	Size    int64
+	ModTime time.Time
+}
+
+// Usage is the space of a disk in bytes.
+type Usage struct {
+	Total int64
+	Free  int64 // available to this process
+}
+
+// ErrLocked is what Lock returns when somebody else holds the lock.
+var ErrLocked error = lockedError{}
+
+type lockedError struct{}
+
+func (lockedError) Error() string        { return "locked by another process" }
+func (lockedError) Is(target error) bool { return target == fs.ErrExist }
