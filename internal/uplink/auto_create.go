@@ -1,0 +1,73 @@
+package uplink
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/xsync"
+)
+
+// creating holds the topics whose creation is under way, so that a thousand clients that ask at once cause one request.
+type creating struct {
+	mu     xsync.Mutex
+	topics map[string]*creation
+}
+
+type creation struct {
+	done chan struct{}
+	err  error // valid after done
+}
+
+// AutoCreate creates a topic with the controller's defaults because a client used it, and waits for the outcome. A
+// topic that is there already is no error (AutoTopicCreationManager). Fails with INVALID_TOPIC_EXCEPTION for a bad
+// name, or whatever else the controller says of it.
+func (u *Uplink) AutoCreate(ctx context.Context, topic string) error {
+	u.creating.mu.Lock()
+	c, underWay := u.creating.topics[topic]
+	if !underWay {
+		c = &creation{done: make(chan struct{})}
+		u.creating.topics[topic] = c
+	}
+	u.creating.mu.Unlock()
+	if underWay {
+		select {
+		case <-c.done:
+			return c.err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	c.err = u.create(ctx, topic)
+	u.creating.mu.Lock()
+	delete(u.creating.topics, topic)
+	u.creating.mu.Unlock()
+	close(c.done)
+	return c.err
+}
+
+func (u *Uplink) create(ctx context.Context, topic string) error {
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, -1, -1
+	req := kmsg.NewCreateTopicsRequest()
+	req.Version = 7
+	req.TimeoutMillis = int32(u.o.Timeout.Milliseconds())
+	req.Topics = append(req.Topics, t)
+	resp, err := send[*kmsg.CreateTopicsResponse](ctx, u, &req)
+	if err != nil {
+		return fmt.Errorf("create topic %s: %w", topic, err)
+	}
+	for _, answer := range resp.Topics {
+		err := kerr.ErrorForCode(answer.ErrorCode)
+		if err == nil || answer.ErrorCode == kerr.TopicAlreadyExists.Code {
+			continue
+		}
+		if answer.ErrorMessage != nil {
+			return fmt.Errorf("create topic %s: %w (%s)", topic, err, *answer.ErrorMessage)
+		}
+		return fmt.Errorf("create topic %s: %w", topic, err)
+	}
+	return nil
+}

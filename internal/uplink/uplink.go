@@ -1,0 +1,281 @@
+package uplink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/kafka"
+)
+
+// Call sends one request to the active controller, for principal, and returns its answer. An error means that no answer
+// came; an error code inside the answer is the caller's to read.
+type Call func(ctx context.Context, req kmsg.Request, principal string) (kmsg.Response, error)
+
+// Listener is one address that the broker advertises.
+type Listener struct {
+	Name     string
+	Host     string
+	Port     uint16
+	Protocol int16 // SecurityProtocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL
+}
+
+// Feature is a range of feature levels that the broker can work at.
+type Feature struct {
+	Name     string
+	Min, Max int16
+}
+
+// Options say who the broker is.
+type Options struct {
+	NodeID        kafka.NodeID
+	ClusterID     string
+	Rack          *string
+	Dirs          []kafka.DirID
+	Listeners     []Listener
+	Features      []Feature
+	PreviousEpoch int64 // broker epoch before a clean stop, -1 for none (KIP-966)
+
+	Call      Call
+	Caught    func() int64         // offset of the newest metadata record that this broker has applied
+	Offline   func() []kafka.DirID // log directories that have failed
+	Heartbeat time.Duration        // broker.heartbeat.interval.ms
+	Timeout   time.Duration        // for one request
+	Logger    *slog.Logger
+}
+
+// Uplink is the broker's side of the talk with the controller.
+type Uplink struct {
+	o           Options
+	incarnation kafka.UUID
+	epoch       atomic.Int64
+	registered  chan struct{} // closed by the first registration
+	unfenced    chan struct{} // closed by the first heartbeat that says so
+	leaving     chan struct{} // closed by Shutdown
+	left        chan struct{} // closed when the controller let the broker go
+	wake        chan struct{} // asks for a heartbeat now
+
+	leave func() // closes leaving, once
+
+	ids      ids
+	creating creating
+}
+
+// New returns an uplink that says nothing until Run.
+func New(o Options) *Uplink {
+	u := &Uplink{
+		o:           o,
+		incarnation: kafka.NewUUID(),
+		registered:  make(chan struct{}),
+		unfenced:    make(chan struct{}),
+		leaving:     make(chan struct{}),
+		left:        make(chan struct{}),
+		wake:        make(chan struct{}, 1),
+	}
+	u.leave = sync.OnceFunc(func() { close(u.leaving) })
+	u.epoch.Store(-1)
+	u.creating.topics = make(map[string]*creation)
+	return u
+}
+
+// Epoch is the broker epoch of the last registration, -1 before the first.
+func (u *Uplink) Epoch() int64 { return u.epoch.Load() }
+
+// Registered is closed once the controller has taken the broker in.
+func (u *Uplink) Registered() <-chan struct{} { return u.registered }
+
+// WaitUnfenced returns when clients may be sent to this broker, or with the context's error.
+func (u *Uplink) WaitUnfenced(ctx context.Context) error {
+	select {
+	case <-u.unfenced:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Hurry asks for a heartbeat now instead of at the next interval, for news such as a failed log directory.
+func (u *Uplink) Hurry() {
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run registers the broker and keeps it alive until ctx ends or a Shutdown is through.
+func (u *Uplink) Run(ctx context.Context) {
+	defer close(u.left)
+	for ctx.Err() == nil {
+		if !u.register(ctx) {
+			return
+		}
+		if !u.live(ctx) {
+			return
+		}
+	}
+}
+
+// register asks until the controller takes the broker in; false when ctx ended first.
+func (u *Uplink) register(ctx context.Context) bool {
+	told := ""
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		epoch, err := u.registerOnce(ctx)
+		if err == nil {
+			u.epoch.Store(epoch)
+			closeOnce(u.registered)
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		if text := err.Error(); text != told && !errors.Is(err, kerr.NotController) {
+			u.o.Logger.Warn("the controller did not register this broker; trying on", "error", err)
+			told = text
+		}
+		if !u.pause(ctx, wait) {
+			return false
+		}
+	}
+}
+
+func (u *Uplink) registerOnce(ctx context.Context) (int64, error) {
+	req := kmsg.NewBrokerRegistrationRequest()
+	req.Version = 4
+	req.BrokerID = u.o.NodeID
+	req.ClusterID = u.o.ClusterID
+	req.IncarnationID = u.incarnation
+	req.Rack = u.o.Rack
+	req.PreviousBrokerEpoch = u.o.PreviousEpoch
+	for _, dir := range u.o.Dirs {
+		req.LogDirs = append(req.LogDirs, dir)
+	}
+	for _, l := range u.o.Listeners {
+		listener := kmsg.NewBrokerRegistrationRequestListener()
+		listener.Name, listener.Host, listener.Port, listener.SecurityProtocol = l.Name, l.Host, l.Port, l.Protocol
+		req.Listeners = append(req.Listeners, listener)
+	}
+	for _, f := range u.o.Features {
+		feature := kmsg.NewBrokerRegistrationRequestFeature()
+		feature.Name, feature.MinSupportedVersion, feature.MaxSupportedVersion = f.Name, f.Min, f.Max
+		req.Features = append(req.Features, feature)
+	}
+	resp, err := send[*kmsg.BrokerRegistrationResponse](ctx, u, &req)
+	if err != nil {
+		return -1, err
+	}
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return -1, fmt.Errorf("register broker %d: %w", u.o.NodeID, err)
+	}
+	return resp.BrokerEpoch, nil
+}
+
+// live sends heartbeats; true when the broker has to register anew, false when it is to stop.
+func (u *Uplink) live(ctx context.Context) bool {
+	for {
+		resp, err := u.beat(ctx)
+		wait := u.o.Heartbeat
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case errors.Is(err, kerr.StaleBrokerEpoch), errors.Is(err, kerr.BrokerIDNotRegistered):
+			return true
+		case err != nil:
+			wait = min(wait, 100*time.Millisecond)
+		case resp.ShouldShutdown:
+			return false
+		case !resp.IsFenced:
+			closeOnce(u.unfenced)
+		default:
+			wait = min(wait, 10*time.Millisecond) // not caught up yet: the start goal is a tenth of a second
+		}
+		if !u.pause(ctx, wait) {
+			return false
+		}
+	}
+}
+
+func (u *Uplink) beat(ctx context.Context) (*kmsg.BrokerHeartbeatResponse, error) {
+	req := kmsg.NewBrokerHeartbeatRequest()
+	req.Version = 1
+	req.BrokerID = u.o.NodeID
+	req.BrokerEpoch = u.Epoch()
+	req.CurrentMetadataOffset = u.o.Caught()
+	select {
+	case <-u.leaving:
+		req.WantShutdown = true
+	default:
+	}
+	for _, dir := range u.o.Offline() {
+		req.OfflineLogDirs = append(req.OfflineLogDirs, dir)
+	}
+	resp, err := send[*kmsg.BrokerHeartbeatResponse](ctx, u, &req)
+	if err != nil {
+		return nil, err
+	}
+	return resp, kerr.ErrorForCode(resp.ErrorCode)
+}
+
+// Shutdown tells the controller that the broker wants to stop and waits until its leaderships have moved as far as they
+// can, or until ctx ends (controlled shutdown; BrokerLifecycleManager). Run has to be running.
+func (u *Uplink) Shutdown(ctx context.Context) error {
+	u.leave()
+	u.Hurry()
+	select {
+	case <-u.left:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("controlled shutdown: %w", context.Cause(ctx))
+	}
+}
+
+// Forward sends an admin request of a client to the controller, in the client's name.
+func (u *Uplink) Forward(ctx context.Context, req kmsg.Request, principal string) (kmsg.Response, error) {
+	return u.o.Call(ctx, req, principal)
+}
+
+// pause waits, but no longer than until the next Hurry; false when ctx ended.
+func (u *Uplink) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-u.wake:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// brokerPrincipal is the name under which a broker speaks for itself.
+const brokerPrincipal = "User:ANONYMOUS"
+
+func send[R kmsg.Response](ctx context.Context, u *Uplink, req kmsg.Request) (R, error) {
+	var none R
+	ctx, cancel := context.WithTimeout(ctx, u.o.Timeout)
+	defer cancel()
+	resp, err := u.o.Call(ctx, req, brokerPrincipal)
+	if err != nil {
+		return none, fmt.Errorf("%s to the controller: %w", kmsg.NameForKey(req.Key()), err)
+	}
+	typed, ok := resp.(R)
+	if !ok {
+		return none, fmt.Errorf("%s to the controller: answered with a %T", kmsg.NameForKey(req.Key()), resp)
+	}
+	return typed, nil
+}
+
+// closeOnce closes a channel that only the caller's goroutine ever closes.
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}

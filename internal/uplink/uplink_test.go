@@ -1,0 +1,211 @@
+package uplink
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/kafka"
+)
+
+// controller is the other side: it answers what its fields say and counts what it was asked.
+type controller struct {
+	mu         sync.Mutex
+	err        error // answered to everything
+	epoch      int64
+	registered int
+	beats      int
+	fenced     int // so many heartbeats are answered "fenced" first
+	stale      bool
+	blocks     int64
+	created    map[string]int
+	hold       chan struct{} // creations wait for it
+}
+
+func (c *controller) call(ctx context.Context, req kmsg.Request, _ string) (kmsg.Response, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil, c.err
+	}
+	switch req := req.(type) {
+	case *kmsg.BrokerRegistrationRequest:
+		c.registered++
+		c.epoch++
+		resp := kmsg.NewBrokerRegistrationResponse()
+		resp.BrokerEpoch = c.epoch
+		return &resp, nil
+	case *kmsg.BrokerHeartbeatRequest:
+		c.beats++
+		resp := kmsg.NewBrokerHeartbeatResponse()
+		if c.stale {
+			c.stale = false
+			resp.ErrorCode = kerr.StaleBrokerEpoch.Code
+			return &resp, nil
+		}
+		resp.IsFenced = c.fenced > 0
+		c.fenced--
+		resp.ShouldShutdown = req.WantShutdown
+		return &resp, nil
+	case *kmsg.AllocateProducerIDsRequest:
+		resp := kmsg.NewAllocateProducerIDsResponse()
+		resp.ProducerIDStart, resp.ProducerIDLen = c.blocks*1000, 1000
+		c.blocks++
+		return &resp, nil
+	case *kmsg.CreateTopicsRequest:
+		if c.hold != nil {
+			hold := c.hold
+			c.mu.Unlock()
+			<-hold
+			c.mu.Lock()
+		}
+		topic := kmsg.NewCreateTopicsResponseTopic()
+		topic.Topic = req.Topics[0].Topic
+		if topic.Topic == "bad" {
+			topic.ErrorCode = kerr.InvalidTopicException.Code
+		} else if c.created[topic.Topic]++; c.created[topic.Topic] > 1 {
+			topic.ErrorCode = kerr.TopicAlreadyExists.Code
+		}
+		resp := kmsg.NewCreateTopicsResponse()
+		resp.Topics = append(resp.Topics, topic)
+		return &resp, nil
+	}
+	return nil, errors.New("no such request")
+}
+
+func newUplink(c *controller) *Uplink {
+	c.created = make(map[string]int)
+	return New(Options{
+		NodeID: 1, ClusterID: "c", PreviousEpoch: -1,
+		Call:   c.call,
+		Caught: func() int64 { return 0 }, Offline: func() []kafka.DirID { return nil },
+		Heartbeat: 2 * time.Second, Timeout: time.Second, Logger: slog.New(slog.DiscardHandler),
+	})
+}
+
+func TestRegistersThenLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &controller{fenced: 3}
+		u := newUplink(c)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { u.Run(ctx); close(done) }()
+		if err := u.WaitUnfenced(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if u.Epoch() != 1 {
+			t.Fatalf("epoch %d", u.Epoch())
+		}
+		time.Sleep(20*time.Second + time.Millisecond)
+		c.mu.Lock()
+		if c.registered != 1 || c.beats < 13 || c.beats > 15 {
+			t.Errorf("%d registrations, %d heartbeats in 20 s of 2 s intervals", c.registered, c.beats)
+		}
+		c.stale = true
+		c.mu.Unlock()
+		time.Sleep(3 * time.Second)
+		if u.Epoch() != 2 {
+			t.Errorf("a stale epoch must lead to a new registration: epoch %d", u.Epoch())
+		}
+		if err := u.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		<-done
+		cancel()
+	})
+}
+
+func TestRegistrationIsTriedUntilTheControllerIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &controller{err: kerr.NotController}
+		u := newUplink(c)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { u.Run(ctx); close(done) }()
+		time.Sleep(10 * time.Second)
+		if u.Epoch() != -1 {
+			t.Fatal("registered with nobody")
+		}
+		c.mu.Lock()
+		c.err = nil
+		c.mu.Unlock()
+		<-u.Registered()
+		cancel()
+		<-done
+	})
+}
+
+func TestShutdownGivesUpWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &controller{err: kerr.NotController}
+		u := newUplink(c)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { u.Run(ctx); close(done) }()
+		short, stop := context.WithTimeout(ctx, time.Second)
+		defer stop()
+		if err := u.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("err %v", err)
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestProducerIDsAreNeverRepeated(t *testing.T) {
+	u := newUplink(&controller{})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	seen := make(map[int64]bool)
+	for range 5 {
+		wg.Go(func() {
+			for range 500 {
+				id, err := u.ProducerID(t.Context())
+				mu.Lock()
+				if err != nil || seen[id] {
+					t.Errorf("id %d again, or %v", id, err)
+				}
+				seen[id] = true
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if len(seen) != 2500 {
+		t.Fatalf("%d ids", len(seen))
+	}
+}
+
+func TestAutoCreateAsksOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &controller{hold: make(chan struct{})}
+		u := newUplink(c)
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if err := u.AutoCreate(t.Context(), "orders"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(c.hold)
+		wg.Wait()
+		if c.created["orders"] != 1 {
+			t.Fatalf("asked %d times", c.created["orders"])
+		}
+		if err := u.AutoCreate(t.Context(), "orders"); err != nil {
+			t.Errorf("a topic that is there: %v", err)
+		}
+		if err := u.AutoCreate(t.Context(), "bad"); !errors.Is(err, kerr.InvalidTopicException) {
+			t.Errorf("bad name: %v", err)
+		}
+	})
+}
