@@ -1,0 +1,155 @@
+package config
+
+import "moldau/internal/kafka"
+
+// Node is everything one process is told at its start, checked and with defaults filled in. Parts of it are handed to
+// the packages that need them.
+type Node struct {
+	ID        kafka.NodeID
+	Roles     Roles
+	Rack      string // "" = none
+	ClusterID string // "" = what meta.properties says, or a new one
+
+	Network     Network
+	HTTP        HTTP
+	Log         Logging
+	Storage     Storage
+	Requests    Requests
+	Quorum      Quorum
+	Session     Session
+	Topics      Topics
+	Replication Replication
+	Producers   Producers
+	Retention   Retention
+	Cleaner     Cleaner
+}
+
+// Roles is what this process is to the cluster; at least one is set.
+type Roles struct {
+	Broker, Controller bool
+}
+
+// Network is the Kafka protocol's listeners and the limits on their connections.
+type Network struct {
+	Listeners   []Listener // in the order of the setting, brokers' and controllers'
+	InterBroker string     // name of the listener on which brokers speak to each other; "" on a mere controller
+	Controllers []string   // names of the controller listeners; the first is how this node reaches the controllers
+
+	RequestMaxBytes    int32
+	MaxConnections     int32            // on all listeners together; math.MaxInt32 = no limit
+	MaxConnectionsByIP int32            // math.MaxInt32 = no limit
+	IPOverrides        map[string]int32 // IP address or host name → its own limit
+	MaxCreationRate    int32            // new connections per second; math.MaxInt32 = no limit
+	IdleMs             int64            // an idle connection is closed after this; negative = never
+	Backlog            int32
+	SendBufferBytes    int32 // -1 = the system's default
+	ReceiveBufferBytes int32 // -1 = the system's default
+	RequestTimeoutMs   int32 // for requests to other nodes
+}
+
+// HTTP is the listener for metrics, health and profiles.
+type HTTP struct {
+	Listeners []Listener // empty = none
+}
+
+// Logging is how the node's own log lines look.
+type Logging struct {
+	Format string // "text" or "json"
+	Level  string // "debug", "info", "warn" or "error"
+}
+
+// Storage is where records lie and how they get to disk.
+type Storage struct {
+	Dirs            []string // at least one
+	MetadataDir     string   // folder that holds __cluster_metadata-0; one of Dirs unless set apart
+	RecoveryThreads int32    // per directory
+	FlushBeforeAck  bool     // acks=all answers after the sync; false = Kafka's page-cache promise
+
+	CheckpointMs          int32 // recovery points
+	StartCheckpointMs     int32 // log starts
+	WatermarkCheckpointMs int64
+	InitialDelayMs        int64 // before the first background task
+	DirFailureTimeoutMs   int64
+}
+
+// Requests is what one request may ask for.
+type Requests struct {
+	FetchMaxBytes      int32
+	FetchSessionSlots  int32
+	MaxPartitions      int32 // per DescribeTopicPartitions answer
+	FullValidation     bool  // compressed batches are opened and every record checked (record.validation=full)
+	UnstableVersions   bool
+	DeleteTopicEnabled bool
+	QueuedMaxBytes     int64 // -1 = no limit
+}
+
+// Quorum is the replicated metadata log.
+type Quorum struct {
+	Voters    []Voter   // controller.quorum.voters; empty = not given
+	Bootstrap []Address // controller.quorum.bootstrap.servers; empty = not given
+
+	ElectionTimeoutMs, ElectionBackoffMaxMs, FetchTimeoutMs, RequestTimeoutMs, RetryBackoffMs, AppendLingerMs int32
+	FetchMaxBytes, SnapshotFetchMaxBytes                                                                      int32
+
+	SegmentBytes          int32
+	SegmentMs             int64
+	RetentionBytes        int64
+	RetentionMs           int64
+	SnapshotMaxNewBytes   int64
+	SnapshotMaxIntervalMs int64
+	MaxIdleMs             int32 // a NoOp record is written when nothing else was for so long; 0 = never
+}
+
+// Voter is one member of a quorum that is listed in the configuration.
+type Voter struct {
+	ID kafka.NodeID
+	Address
+}
+
+// Session is how a broker and the controller know of each other.
+type Session struct {
+	HeartbeatMs, TimeoutMs, InitialRegistrationTimeoutMs int32
+	ControlledShutdown                                   bool
+}
+
+// Topics is how topics come to be.
+type Topics struct {
+	AutoCreate        bool
+	Partitions        int32
+	ReplicationFactor int16
+}
+
+// Replication is how followers copy.
+type Replication struct {
+	LagMaxMs                                              int64
+	Fetchers                                              int32
+	FetchMaxBytes, FetchResponseMaxBytes, FetchMinBytes   int32
+	FetchWaitMaxMs, FetchBackoffMs, SocketTimeoutMs       int32
+	SocketReceiveBufferBytes                              int32
+	AutoRebalance                                         bool
+	RebalanceCheckSeconds                                 int64
+	UncleanElectionIntervalMs                             int64
+	ConnectionSetupTimeoutMs, ConnectionSetupTimeoutMaxMs int64
+}
+
+// Producers is the state kept for idempotent producers.
+type Producers struct {
+	ExpiryMs      int32 // of an idle producer's sequence numbers
+	ExpiryCheckMs int32
+}
+
+// Retention is the background work that deletes old segments.
+type Retention struct {
+	CheckMs int64
+}
+
+// Cleaner is log compaction.
+type Cleaner struct {
+	Enabled           bool
+	Threads           int32
+	DedupeBufferBytes int64
+	IOBufferBytes     int32
+	IOLoadFactor      float64
+	MaxBytesPerSecond float64
+	BackoffMs         int64
+}
