@@ -1,0 +1,27 @@
+// Package batch is one record batch of Kafka's format 2, as a view over its bytes.
+//
+// It owns the layout of a batch: the header in place, its checksum, what a broker must verify of a produced batch, the
+// walk over its records, the five codecs, building a batch, and Kafka's control records. It does not own where a batch
+// lies (commitlog), who may append it (replica), or producer sequences across batches (commitlog).
+//
+// Invariants:
+//  1. A Batch has at least HeaderSize bytes, and its length field equals its length. Next makes only such values; the
+//     accessors rely on it and check nothing.
+//  2. Records are never re-encoded. Assign, SetAppendTime and SetCreateTime change header fields in place, and only the
+//     last two touch bytes that the CRC covers.
+//  3. Nothing here allocates more than a fixed multiple of bytes that really arrived, save decompression, and that stops
+//     at a limit.
+//
+// Goroutines: a Batch is bytes; the caller keeps writers and readers apart. There is no other state, and no codec starts
+// a goroutine.
+//
+// Files: view.go (header accessors, Next), check.go (what a broker must verify), assign.go (offsets, epoch, timestamps),
+// record.go (the walk), build.go (making a batch), compress.go (codecs), control.go and control_quorum.go (control
+// records).
+//
+// Not obvious:
+//   - Base offset and leader epoch lie outside the CRC, so the leader can assign them without touching the rest.
+//   - The timestamp of every record of a batch with log append time is the header's MaxTimestamp; the deltas inside stay
+//     what the producer wrote.
+//   - Snappy comes in two framings: plain, and that of the xerial Java library. Both are read, the second is written.
+package batch
