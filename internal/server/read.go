@@ -1,0 +1,156 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/wire"
+)
+
+const (
+	// readAhead is the buffer of a connection: small requests cost one system call, and an idle connection no more than
+	// this. The rest of a large request goes straight to its frame.
+	readAhead = 4 << 10
+	// idleStep is how many bytes of one frame count as a sign of life: a frame that dribbles in is cut off.
+	idleStep = 64 << 10
+
+	apiVersionsKey = 18
+)
+
+// refusal is a client's breach of the protocol. It closes the connection.
+type refusal struct{ reason string }
+
+func (r *refusal) Error() string { return r.reason }
+
+func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
+
+var (
+	errIdle        = errors.New("idle for connections.max.idle.ms")
+	errStopReading = errors.New("no further requests are read")
+)
+
+// progressReader reads from the connection and keeps the idle timer from firing while a large frame comes in.
+type progressReader struct {
+	c     *Conn
+	since int
+}
+
+func (r *progressReader) Read(b []byte) (int, error) {
+	n, err := r.c.nc.Read(b)
+	if r.since += n; r.since >= idleStep {
+		r.since = 0
+		r.c.active()
+	}
+	return n, err
+}
+
+// readLoop reads and dispatches requests. It returns the reason for which it ended, a *refusal if that is the client's
+// breach of the protocol.
+func (c *Conn) readLoop() error {
+	for {
+		if err := c.awaitRoom(); err != nil {
+			return err
+		}
+		f, size, err := c.readFrame()
+		if err != nil {
+			if c.stopped() {
+				return errStopReading
+			}
+			return err
+		}
+		c.active()
+		if err := c.dispatch(f, size); err != nil {
+			return err
+		}
+	}
+}
+
+// readFrame reads one request into a pooled frame, of which the first size bytes are the request.
+func (c *Conn) readFrame() (f *frame, size int, err error) {
+	c.progress.since = 0
+	buf, err := wire.ReadFrame(c.in, c.srv.limits.RequestMaxBytes, c.getBuffer)
+	for _, t := range c.taken {
+		if err == nil && f == nil && len(buf) > 0 && &t.buf[0] == &buf[0] {
+			f = t
+			continue
+		}
+		c.srv.frames.put(t)
+	}
+	c.taken = c.taken[:0]
+	switch {
+	case err == nil && f == nil: // an empty request, which the header's parser refuses
+		return &frame{buf: buf}, len(buf), nil
+	case err == nil:
+		return f, len(buf), nil
+	case errors.Is(err, wire.ErrFrameTooLarge):
+		return nil, 0, refuse("%v: the largest allowed is socket.request.max.bytes=%d", err, c.srv.limits.RequestMaxBytes)
+	case errors.Is(err, wire.ErrFrameLength):
+		return nil, 0, refuse("%v", err)
+	}
+	return nil, 0, err
+}
+
+// takeBuffer gives wire.ReadFrame a buffer. It may ask for several while a frame grows; readFrame sorts them out.
+func (c *Conn) takeBuffer(n int) []byte {
+	f := c.srv.frames.get(n)
+	c.taken = append(c.taken, f)
+	return f.buf[:n]
+}
+
+// dispatch has one request served and its reply sent or queued. The frame is the queue's from here on.
+func (c *Conn) dispatch(f *frame, size int) error {
+	p := pending{frame: f, size: size, received: c.srv.now()}
+	raw := f.buf[:size]
+	h, err := wire.ParseHeader(raw)
+	if err != nil {
+		return refuse("unreadable request: %v", err)
+	}
+	route, ok := c.srv.routes.find(h, c.listener.Kind)
+	if !ok {
+		return refuse("request with %s, which this listener does not serve", nameOf(h.Key))
+	}
+	p.route = route
+	if h.Version < route.Min || h.Version > route.Max {
+		if h.Key == apiVersionsKey {
+			p.reply.Response = c.wrongApiVersions(h, route)
+			return c.enqueue(p)
+		}
+		return refuse("%s version %d: served are %d to %d", nameOf(h.Key), h.Version, route.Min, route.Max)
+	}
+	if route.MaxBytes > 0 && size > route.MaxBytes {
+		return refuse("%s of %d bytes: the largest allowed is %d", nameOf(h.Key), size, route.MaxBytes)
+	}
+	body, err := wire.DecodeRequest(h, raw[h.BodyOffset:])
+	if err != nil {
+		return refuse("unreadable %s version %d: %v", nameOf(h.Key), h.Version, err)
+	}
+	if route.Hold {
+		c.awaitReplies()
+	}
+	c.srv.meters.bytesIn.Add(float64(size + 4))
+	p.reply = route.Handle(&Request{Header: h, Body: body, Conn: c, Size: size, Received: p.received})
+	return c.enqueue(p)
+}
+
+// wrongApiVersions is the answer to ApiVersions in a version that we do not serve: always in version 0, with the row of
+// ApiVersions itself, so that the client can ask again (KIP-511).
+func (c *Conn) wrongApiVersions(h wire.Header, r *served) Response {
+	resp := kmsg.NewPtrApiVersionsResponse()
+	resp.ErrorCode = kerr.UnsupportedVersion.Code
+	row := kmsg.NewApiVersionsResponseApiKey()
+	row.ApiKey, row.MinVersion, row.MaxVersion = apiVersionsKey, r.Min, r.Max
+	resp.ApiKeys = append(resp.ApiKeys, row)
+	return KResponse{CorrelationID: h.CorrelationID, Body: resp, frames: &c.srv.frames}
+}
+
+// nameOf names an API key for a log line.
+func nameOf(key int16) string {
+	if name := kmsg.NameForKey(key); name != "Unknown" {
+		return name
+	}
+	return "API key " + strconv.Itoa(int(key))
+}

@@ -1,0 +1,112 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"moldau/internal/metrics"
+	"moldau/internal/xsync"
+)
+
+// Limits bound what clients can take.
+type Limits struct {
+	RequestMaxBytes int            // socket.request.max.bytes
+	MaxConnections  int            // max.connections, over all listeners; 0: no limit
+	MaxPerIP        int            // max.connections.per.ip; 0: no limit
+	PerIPOverrides  map[string]int // max.connections.per.ip.overrides, by address
+	Idle            time.Duration  // connections.max.idle.ms; 0 or less: for ever
+	MaxUnanswered   int            // requests of one connection that wait for their answer; 0: 100
+	MaxHeldBytes    int            // bytes of those requests; 0: 8 MiB
+}
+
+// Options are what a server needs.
+type Options struct {
+	Routes  []Route
+	Limits  Limits
+	Logger  *slog.Logger
+	Metrics *metrics.Set
+	Now     func() time.Time
+}
+
+// Server serves connections. Make it with New, give it listeners with Serve, end it with Stop.
+type Server struct {
+	limits Limits
+	log    *slog.Logger
+	now    func() time.Time
+	routes table
+	meters meters
+	frames frames
+	quota  connectionQuota
+
+	stopping chan struct{} // closed by Stop
+	running  sync.WaitGroup
+
+	mu struct {
+		xsync.Mutex
+		stopped   bool
+		nextID    uint64
+		listeners map[net.Listener]struct{}
+		conns     map[*Conn]struct{}
+	}
+}
+
+// errStopped is why connections end when the server stops.
+var errStopped = errors.New("the server stops")
+
+// New returns a server for a table of routes. An API key has at most one row per kind of listener.
+func New(o Options) *Server {
+	s := &Server{limits: o.Limits, log: o.Logger, now: o.Now, stopping: make(chan struct{})}
+	if s.limits.MaxUnanswered <= 0 {
+		s.limits.MaxUnanswered = 100
+	}
+	if s.limits.MaxHeldBytes <= 0 {
+		s.limits.MaxHeldBytes = 8 << 20
+	}
+	s.meters = newMeters(o.Metrics)
+	s.routes = newTable(o.Routes, s.meters)
+	s.quota.init(s.limits)
+	s.mu.listeners = make(map[net.Listener]struct{})
+	s.mu.conns = make(map[*Conn]struct{})
+	return s
+}
+
+// Stop ends the server. Listeners close at once and connections read no further requests; replies that are due go out
+// until ctx ends, then everything that is left is cut. When Stop returns no goroutine of the server runs.
+func (s *Server) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.mu.stopped {
+		s.mu.stopped = true
+		close(s.stopping)
+	}
+	for ln := range s.mu.listeners {
+		_ = ln.Close() // Serve sees it and returns
+	}
+	for c := range s.mu.conns {
+		c.stopReading()
+	}
+	s.mu.Unlock()
+
+	gone := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	cut := len(s.mu.conns)
+	for c := range s.mu.conns {
+		c.cut(errStopped)
+	}
+	s.mu.Unlock()
+	<-gone
+	return fmt.Errorf("stop the server: %d connections had answers due: %w", cut, context.Cause(ctx))
+}
