@@ -1,0 +1,65 @@
+package commitlog
+
+import (
+	"log/slog"
+	"math"
+	"time"
+
+	"moldau/internal/kafka"
+	"moldau/internal/vfs"
+)
+
+// Options says which log to open and with what.
+type Options struct {
+	FS     vfs.FS
+	Dir    string // the partition's folder, made if missing
+	TP     kafka.TopicPartition
+	Config Config
+	Files  *Files // shared by the logs of one directory
+	Now    func() time.Time
+	Logger *slog.Logger
+
+	// RecoveryPoint is an offset below which the log is known to be on disk, indexes and producer state included.
+	// 0 scans everything.
+	RecoveryPoint kafka.Offset
+	// LogStart is the log start offset that was last stored; 0 if unknown.
+	LogStart kafka.Offset
+	// Clean says that the last stop closed this log, so that nothing is scanned.
+	Clean bool
+	// ProducerExpiryMs is producer.id.expiration.ms; 0 keeps producers for ever.
+	ProducerExpiryMs int64
+}
+
+// Config is the part of a topic's configuration that the log obeys or keeps for its owner.
+type Config struct {
+	SegmentBytes       int   // log.segment.bytes
+	SegmentMs          int64 // log.roll.ms
+	SegmentJitterMs    int64 // log.roll.jitter.ms
+	IndexIntervalBytes int   // log.index.interval.bytes
+	MaxIndexBytes      int   // log.index.size.max.bytes
+	RetentionMs        int64 // -1 keeps records for ever
+	RetentionBytes     int64 // -1 keeps any amount
+	FileDeleteDelayMs  int64 // file.delete.delay.ms
+	MaxMessageBytes    int   // max.message.bytes; for the owner
+	// TimestampTypeAppend is message.timestamp.type=LogAppendTime: Append stamps batches with its own time.
+	TimestampTypeAppend bool
+	BeforeMaxMs         int64 // message.timestamp.before.max.ms; for the owner
+	AfterMaxMs          int64 // message.timestamp.after.max.ms; for the owner
+	Compact, Delete     bool  // cleanup.policy
+	Preallocate         bool
+
+	DeleteRetentionMs      int64
+	MinCompactionLagMs     int64
+	MaxCompactionLagMs     int64
+	MinCleanableDirtyRatio float64
+}
+
+// DefaultConfig returns Kafka's defaults.
+func DefaultConfig() Config {
+	return Config{
+		SegmentBytes: 1 << 30, SegmentMs: 7 * 24 * 3600 * 1000, IndexIntervalBytes: 4096, MaxIndexBytes: 10485760,
+		RetentionMs: 7 * 24 * 3600 * 1000, RetentionBytes: -1, FileDeleteDelayMs: 60000, MaxMessageBytes: 1048588,
+		BeforeMaxMs: math.MaxInt64, AfterMaxMs: 3600000, Delete: true,
+		DeleteRetentionMs: 24 * 3600 * 1000, MaxCompactionLagMs: math.MaxInt64, MinCleanableDirtyRatio: 0.5,
+	}
+}

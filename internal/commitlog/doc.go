@@ -1,0 +1,2 @@
+// Package commitlog is one partition's log on disk.
+package commitlog
