@@ -1,0 +1,110 @@
+package vfs
+
+import (
+	"io"
+	"io/fs"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// control runs one system call on f's descriptor, which cannot be closed and reused meanwhile, again when a signal
+// interrupts it.
+func control(f *os.File, op string, call func(fd int) error) error {
+	raw, err := f.SyscallConn()
+	if err == nil {
+		var callErr error
+		if raw.Control(func(fd uintptr) {
+			for callErr = call(int(fd)); callErr == unix.EINTR; {
+				callErr = call(int(fd))
+			}
+		}) != nil {
+			err = fs.ErrClosed // the only reason there is for a file
+		} else {
+			err = callErr
+		}
+	}
+	if err != nil {
+		return &fs.PathError{Op: op, Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+func syncData(f *os.File) error { return control(f, "fdatasync", unix.Fdatasync) }
+
+func syncFS(f *os.File) error { return control(f, "syncfs", unix.Syncfs) }
+
+func allocate(f *os.File, size int64) error {
+	if size == 0 {
+		return nil // fallocate refuses it
+	}
+	return control(f, "fallocate", func(fd int) error { return unix.Fallocate(fd, 0, 0, size) })
+}
+
+// lockFile takes an open-file-description lock. It belongs to the descriptor, so it works between brokers of one process
+// and is not lost when some other descriptor of the file is closed; and it conflicts with the record locks of the JVM,
+// so it keeps Apache Kafka out too.
+func lockFile(f *os.File) error {
+	whole := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+	return control(f, "lock", func(fd int) error {
+		err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &whole)
+		if err == unix.EAGAIN || err == unix.EACCES {
+			return ErrLocked
+		}
+		return err
+	})
+}
+
+func diskUsage(path string) (Usage, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return Usage{}, err
+	}
+	return Usage{Total: int64(st.Blocks) * st.Frsize, Free: int64(st.Bavail) * st.Frsize}, nil
+}
+
+// SendTo sends through a pooled buffer or, to a TCP connection, by sendfile.
+func (f *osFile) SendTo(dst io.Writer, pos, n int64) (int64, error) {
+	if conn, ok := dst.(*net.TCPConn); ok {
+		return sendFile(conn, f.File, pos, n)
+	}
+	return f.buffers.send(dst, f.File, pos, n)
+}
+
+// sendFile lets the kernel move the bytes. The offset is explicit: the way that package net takes by itself sends from
+// the file's shared position and moves it, so two sends of one file would corrupt each other.
+func sendFile(conn *net.TCPConn, f *os.File, pos, n int64) (sent int64, err error) {
+	out, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	for sent < n {
+		var moved int
+		var moveErr error
+		err := out.Write(func(to uintptr) bool {
+			moveErr = control(f, "sendfile", func(from int) error {
+				offset := pos + sent
+				var err error
+				moved, err = unix.Sendfile(int(to), from, &offset, int(min(n-sent, 1<<30)))
+				if err == unix.EAGAIN {
+					moved = -1
+					return nil
+				}
+				return err
+			})
+			return moveErr != nil || moved >= 0
+		})
+		if err != nil {
+			return sent, err
+		}
+		if moveErr != nil {
+			return sent, moveErr
+		}
+		if moved == 0 {
+			return sent, &fs.PathError{Op: "sendfile", Path: f.Name(), Err: io.ErrUnexpectedEOF}
+		}
+		sent += int64(moved)
+	}
+	return sent, nil
+}

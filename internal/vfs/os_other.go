@@ -1,0 +1,43 @@
+//go:build !linux
+
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func syncData(f *os.File) error { return f.Sync() }
+
+// syncFS flushes all disks: there is no call for one.
+func syncFS(*os.File) error { return unix.Sync() }
+
+func allocate(*os.File, int64) error { return errors.ErrUnsupported }
+
+func lockFile(f *os.File) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == unix.EWOULDBLOCK {
+		err = ErrLocked
+	}
+	if err != nil {
+		return &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+func diskUsage(path string) (Usage, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return Usage{}, err
+	}
+	return Usage{Total: int64(st.Blocks) * int64(st.Bsize), Free: int64(st.Bavail) * int64(st.Bsize)}, nil
+}
+
+// SendTo sends through a pooled buffer.
+func (f *osFile) SendTo(dst io.Writer, pos, n int64) (int64, error) {
+	return f.buffers.send(dst, f.File, pos, n)
+}
