@@ -1,8 +1,19 @@
 package batch
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
+	"slices"
 	"strconv"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // Codec is how the records of a batch are compressed.
@@ -34,8 +45,225 @@ func (c Codec) String() string {
 	return "codec " + strconv.Itoa(int(c))
 }
 
-// Compress returns src compressed. Level 0 is the codec's default.
-func Compress(c Codec, level int, src []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
+// Known reports whether c is one of the five codecs.
+func (c Codec) Known() bool { return c >= None && c <= Zstd }
 
-// Decompress returns src decompressed, or an error if that is more than maxBytes.
-func Decompress(c Codec, src []byte, maxBytes int) ([]byte, error) { return nil, errors.ErrUnsupported }
+// ErrTooLarge says that decompressing was stopped because there is more than the limit. It wraps INVALID_RECORD.
+var ErrTooLarge = fmt.Errorf("decompressed records are larger than allowed: %w", kerr.InvalidRecord)
+
+// errUncompress is in the chain of every error about bytes that do not decompress. Not CORRUPT_MESSAGE, which a client
+// would send again and again: where the CRC holds, the bytes are what the producer made.
+var errUncompress = fmt.Errorf("records do not decompress: %w", kerr.InvalidRecord)
+
+// Kafka's own block sizes.
+const (
+	lz4BlockSize      = lz4.Block64Kb
+	xerialBlockBytes  = 32 << 10
+	xerialHeaderBytes = 16
+)
+
+// xerialMagic begins a stream of the xerial snappy library: magic, then its version and the lowest that can read it.
+const xerialMagic = "\x82SNAPPY\x00"
+
+// Compress returns src compressed as Kafka's own producer frames it. Level 0 is the codec's default; otherwise gzip takes
+// 1–9, lz4 1–17 and zstd 1–22 (Kafka's compression.*.level), snappy and none take no level.
+func Compress(c Codec, level int, src []byte) ([]byte, error) {
+	switch c {
+	case None:
+		return src, nil
+	case Gzip:
+		if level == 0 {
+			level = gzip.DefaultCompression
+		}
+		var out bytes.Buffer
+		w, err := gzip.NewWriterLevel(&out, level)
+		if err != nil {
+			return nil, fmt.Errorf("gzip level %d: %w", level, err)
+		}
+		return finish(&out, w, src)
+	case Snappy:
+		return compressXerial(src), nil
+	case LZ4:
+		var out bytes.Buffer
+		w := lz4.NewWriter(&out)
+		err := w.Apply(lz4.ConcurrencyOption(1), lz4.BlockSizeOption(lz4BlockSize), lz4.ChecksumOption(false),
+			lz4.CompressionLevelOption(lz4Level(level)))
+		if err != nil {
+			return nil, fmt.Errorf("lz4 level %d: %w", level, err)
+		}
+		return finish(&out, w, src)
+	case Zstd:
+		if level == 0 {
+			level = 3
+		}
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+			zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)))
+		if err != nil {
+			return nil, fmt.Errorf("zstd level %d: %w", level, err)
+		}
+		return w.EncodeAll(src, nil), nil
+	}
+	return nil, unknownCodec(c)
+}
+
+func finish(out *bytes.Buffer, w io.WriteCloser, src []byte) ([]byte, error) {
+	if _, err := w.Write(src); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// lz4Level maps Kafka's levels, which are those of the C library, to the nine of this one.
+func lz4Level(level int) lz4.CompressionLevel {
+	switch {
+	case level < 3:
+		return lz4.Fast
+	case level < 11:
+		return lz4.CompressionLevel(1 << (8 + level - 2)) // 3 to 10 become Level1 to Level8
+	}
+	return lz4.Level9
+}
+
+func compressXerial(src []byte) []byte {
+	out := make([]byte, 0, xerialHeaderBytes+len(src)/2)
+	out = append(out, xerialMagic...)
+	out = binary.BigEndian.AppendUint32(out, 1)
+	out = binary.BigEndian.AppendUint32(out, 1)
+	for chunk := range slices.Chunk(src, xerialBlockBytes) {
+		at := len(out)
+		out = slices.Grow(out, 4+snappy.MaxEncodedLen(len(chunk)))
+		block := snappy.Encode(out[at+4:cap(out)], chunk)
+		out = binary.BigEndian.AppendUint32(out, uint32(len(block)))
+		out = out[:at+4+len(block)] // the block is in place already
+	}
+	return out
+}
+
+// Decompress returns src decompressed; for None that is src itself. It never holds much more than maxBytes. The error is
+// INVALID_RECORD (ErrTooLarge, or bytes that the codec does not understand) or UNSUPPORTED_COMPRESSION_TYPE.
+func Decompress(c Codec, src []byte, maxBytes int) ([]byte, error) {
+	switch c {
+	case None:
+		if len(src) > maxBytes {
+			return nil, ErrTooLarge
+		}
+		return src, nil
+	case Gzip:
+		r, err := gzip.NewReader(bytes.NewReader(src))
+		if err != nil {
+			return nil, fmt.Errorf("gzip: %w: %w", errUncompress, err)
+		}
+		return drain(c, r, len(src), maxBytes)
+	case Snappy:
+		return decompressSnappy(src, maxBytes)
+	case LZ4:
+		r := lz4.NewReader(bytes.NewReader(src))
+		if err := r.Apply(lz4.ConcurrencyOption(1)); err != nil {
+			return nil, fmt.Errorf("lz4: %w", err)
+		}
+		return drain(c, r, len(src), maxBytes)
+	case Zstd:
+		return decompressZstd(src, maxBytes)
+	}
+	return nil, unknownCodec(c)
+}
+
+// decompressZstd uses DecodeAll, which needs no window besides its output: a stream would allocate the window that the
+// frame declares, up to 128 MiB, before the first byte. A frame that lies about its size makes DecodeAll allocate that
+// size once, which is no more than an honest bomb gets: maxBytes.
+func decompressZstd(src []byte, maxBytes int) ([]byte, error) {
+	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(uint64(maxBytes)), zstd.WithDecoderMaxWindow(zstdMaxWindowBytes))
+	if err != nil {
+		return nil, fmt.Errorf("zstd: %w", err)
+	}
+	defer r.Close()
+	out, err := r.DecodeAll(src, nil)
+	switch {
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		return nil, ErrTooLarge
+	case err != nil:
+		return nil, fmt.Errorf("zstd: %w: %w", errUncompress, err)
+	}
+	return out, nil
+}
+
+// zstdMaxWindowBytes is the window of the highest level, 22.
+const zstdMaxWindowBytes = 128 << 20
+
+// drain reads r to its end. The first guess of the size follows from what arrived, and doubling does the rest.
+func drain(c Codec, r io.Reader, srcBytes, maxBytes int) ([]byte, error) {
+	out := make([]byte, 0, min(4*srcBytes+512, maxBytes+1))
+	for {
+		if len(out) > maxBytes {
+			return nil, ErrTooLarge
+		}
+		if len(out) == cap(out) {
+			out = slices.Grow(out, min(cap(out), maxBytes+1-len(out)))
+		}
+		n, err := r.Read(out[len(out):cap(out)])
+		out = out[:len(out)+n]
+		if err == io.EOF && len(out) <= maxBytes {
+			return out, nil
+		}
+		if err != nil && err != io.EOF {
+			return nil, fmt.Errorf("%v: %w: %w", c, errUncompress, err)
+		}
+	}
+}
+
+// decompressSnappy tells the two framings apart by the xerial magic. No plain block begins with it: the first element
+// would copy from before the start.
+func decompressSnappy(src []byte, maxBytes int) ([]byte, error) {
+	if !bytes.HasPrefix(src, []byte(xerialMagic)) {
+		return appendSnappy(nil, src, maxBytes)
+	}
+	if len(src) < xerialHeaderBytes {
+		return nil, fmt.Errorf("snappy: %w: header ends early", errUncompress)
+	}
+	src = src[xerialHeaderBytes:]
+	var out []byte
+	for len(src) > 0 {
+		if len(src) < 4 {
+			return nil, fmt.Errorf("snappy: %w: block length ends early", errUncompress)
+		}
+		n := binary.BigEndian.Uint32(src)
+		if uint64(n) > uint64(len(src)-4) {
+			return nil, fmt.Errorf("snappy: %w: block of %d bytes in %d", errUncompress, n, len(src)-4)
+		}
+		var err error
+		if out, err = appendSnappy(out, src[4:4+n], maxBytes); err != nil {
+			return nil, err
+		}
+		src = src[4+n:]
+	}
+	return out, nil
+}
+
+// appendSnappy appends one decompressed block to dst.
+func appendSnappy(dst, block []byte, maxBytes int) ([]byte, error) {
+	size, err := snappy.DecodedLen(block)
+	if err != nil {
+		return nil, fmt.Errorf("snappy: %w: %w", errUncompress, err)
+	}
+	// The best a snappy element does is 64 bytes from 3. A block that declares more lies, and must not make us allocate.
+	if size > 22*len(block) {
+		return nil, fmt.Errorf("snappy: %w: %d bytes cannot hold %d", errUncompress, len(block), size)
+	}
+	if size > maxBytes-len(dst) {
+		return nil, ErrTooLarge
+	}
+	at := len(dst)
+	dst = slices.Grow(dst, size)[:at+size]
+	if _, err := snappy.Decode(dst[at:at+size:at+size], block); err != nil {
+		return nil, fmt.Errorf("snappy: %w: %w", errUncompress, err)
+	}
+	return dst, nil
+}
+
+func unknownCodec(c Codec) error {
+	return fmt.Errorf("%v: %w", c, kerr.UnsupportedCompressionType)
+}

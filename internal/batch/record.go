@@ -1,11 +1,17 @@
 package batch
 
-import "errors"
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"moldau/internal/kafka"
+)
 
 // Record is one record. Key, Value and the headers' values alias the batch, or the buffer it was decompressed into.
 type Record struct {
 	Attributes int8
-	Offset     int64
+	Offset     kafka.Offset
 	Timestamp  int64  // ms, or -1
 	Key        []byte // nil is null
 	Value      []byte // nil is null
@@ -18,10 +24,226 @@ type Header struct {
 	Value []byte // nil is null
 }
 
-// Each calls f for every record in order, decompressing first if need be, and stops at f's first error.
-func (b Batch) Each(f func(Record) error) error { return errors.ErrUnsupported }
+// minRecordBytes is the size of the smallest record: length, attributes, two deltas, two null lengths, header count.
+const minRecordBytes = 7
 
-// OffsetOfMaxTimestamp returns the largest timestamp of a record and the offset of the first record that has it.
-func (b Batch) OffsetOfMaxTimestamp() (timestamp, offset int64, err error) {
-	return 0, 0, errors.ErrUnsupported
+// Each calls f for every record in order and stops at f's first error. Compressed records are decompressed first, up to
+// a limit that follows from the batch's size. A batch without records is legal: compaction leaves such. The error is f's,
+// INVALID_RECORD or UNSUPPORTED_COMPRESSION_TYPE.
+func (b Batch) Each(f func(Record) error) error {
+	recs, err := b.plain()
+	if err != nil {
+		return err
+	}
+	var s scan
+	for i, n := int32(0), b.Count(); i < n; i++ {
+		if !s.next(recs) {
+			return b.badRecord(i)
+		}
+		r := Record{
+			Attributes: s.attributes,
+			Offset:     b.BaseOffset() + int64(s.offsetDelta),
+			Timestamp:  b.BaseTimestamp() + s.timestampDelta,
+		}
+		if b.LogAppendTime() {
+			r.Timestamp = b.MaxTimestamp()
+		}
+		if s.keyLen >= 0 {
+			r.Key = recs[s.keyAt : s.keyAt+s.keyLen : s.keyAt+s.keyLen]
+		}
+		if s.valueLen >= 0 {
+			r.Value = recs[s.valueAt : s.valueAt+s.valueLen : s.valueAt+s.valueLen]
+		}
+		if s.headerCount > 0 {
+			r.Headers = s.headers(recs)
+		}
+		if err := f(r); err != nil {
+			return err
+		}
+	}
+	if s.at != len(recs) {
+		return b.badRest(len(recs) - s.at)
+	}
+	return nil
+}
+
+// OffsetOfMaxTimestamp returns the largest timestamp of a record, in ms, and the offset of the first record that has it;
+// -1 and -1 if the batch has no records. It decompresses like Each. Mirrors RecordBatch.offsetOfMaxTimestamp.
+func (b Batch) OffsetOfMaxTimestamp() (timestamp int64, offset kafka.Offset, err error) {
+	recs, err := b.plain()
+	if err != nil {
+		return -1, -1, err
+	}
+	timestamp, offset = NoTimestamp, -1
+	var s scan
+	for i, n := int32(0), b.Count(); i < n; i++ {
+		if !s.next(recs) {
+			return -1, -1, b.badRecord(i)
+		}
+		ts := b.BaseTimestamp() + s.timestampDelta
+		if b.LogAppendTime() {
+			ts = b.MaxTimestamp()
+		}
+		if offset < 0 || ts > timestamp {
+			timestamp, offset = ts, b.BaseOffset()+int64(s.offsetDelta)
+		}
+	}
+	return timestamp, offset, nil
+}
+
+// plain returns the records uncompressed.
+func (b Batch) plain() ([]byte, error) {
+	recs, err := Decompress(b.Codec(), b.Records(), b.plainLimit())
+	if err != nil {
+		return nil, fmt.Errorf("records of the batch at offset %d: %w", b.BaseOffset(), err)
+	}
+	return recs, nil
+}
+
+// plainLimit is how many bytes the records may have once decompressed. Sixteen times is more than codecs reach on what
+// people send; the floor lets a small batch of very repetitive records pass, and keeps what a bomb can take bounded.
+func (b Batch) plainLimit() int {
+	const floorBytes = 64 << 20
+	return max(floorBytes, 16*len(b))
+}
+
+func (b Batch) badRecord(i int32) error {
+	return fmt.Errorf("record %d of %d of the batch at offset %d is malformed or missing: %w", i, b.Count(), b.BaseOffset(), kerr.InvalidRecord)
+}
+
+func (b Batch) badRest(n int) error {
+	return fmt.Errorf("%d bytes follow the last of %d records of the batch at offset %d: %w", n, b.Count(), b.BaseOffset(), kerr.InvalidRecord)
+}
+
+// scan walks over uncompressed records. It is what the fast path of Produce runs for every record, so it keeps positions,
+// not slices, allocates nothing, and says only that a record is bad, not why.
+type scan struct {
+	at int // where the next record begins
+
+	attributes     int8
+	timestampDelta int64
+	offsetDelta    int32
+	keyAt          int
+	keyLen         int // negative is null
+	valueAt        int
+	valueLen       int // negative is null
+	headerCount    int
+	headersAt      int
+}
+
+// next steps over one record and reports false if its bytes do not have the shape of one. The rules are those of
+// DefaultRecord.readFrom: every length fits its surroundings, the record's length is exactly what its fields need, and
+// any negative length but a header key's is null.
+func (s *scan) next(recs []byte) bool {
+	length, at := varint(recs, s.at)
+	if at < 0 || length < minRecordBytes-1 || int(length) > len(recs)-at {
+		return false
+	}
+	end := at + int(length)
+	rec := recs[:end] // all that follows must not look past this record
+	s.attributes = int8(rec[at])
+	if s.timestampDelta, at = varlong(rec, at+1); at < 0 {
+		return false
+	}
+	if s.offsetDelta, at = varint(rec, at); at < 0 {
+		return false
+	}
+	var n int32
+	if n, at = varint(rec, at); at < 0 || int(n) > end-at {
+		return false
+	}
+	s.keyAt, s.keyLen = at, int(n)
+	at += max(0, int(n))
+	if n, at = varint(rec, at); at < 0 || int(n) > end-at {
+		return false
+	}
+	s.valueAt, s.valueLen = at, int(n)
+	at += max(0, int(n))
+	if n, at = varint(rec, at); at < 0 || n < 0 || int(n) > end-at {
+		return false
+	}
+	s.headerCount, s.headersAt = int(n), at
+	for range n {
+		if _, _, _, _, at = header(rec, at); at < 0 {
+			return false
+		}
+	}
+	s.at = end
+	return at == end
+}
+
+// headers returns the headers of the record that next stepped over.
+func (s *scan) headers(recs []byte) []Header {
+	hs := make([]Header, s.headerCount) // each is at least two bytes of recs
+	at := s.headersAt
+	for i := range hs {
+		var keyAt, keyLen, valueAt, valueLen int
+		keyAt, keyLen, valueAt, valueLen, at = header(recs, at)
+		hs[i].Key = string(recs[keyAt : keyAt+keyLen])
+		if valueLen >= 0 {
+			hs[i].Value = recs[valueAt : valueAt+valueLen : valueAt+valueLen]
+		}
+	}
+	return hs
+}
+
+// header finds key and value of the header at position at. next is where it ends, negative if it is malformed.
+func header(b []byte, at int) (keyAt, keyLen, valueAt, valueLen, next int) {
+	k, at := varint(b, at)
+	if at < 0 || k < 0 || int(k) > len(b)-at {
+		return 0, 0, 0, 0, -1
+	}
+	keyAt, keyLen = at, int(k)
+	v, at := varint(b, at+keyLen)
+	if at < 0 || int(v) > len(b)-at {
+		return 0, 0, 0, 0, -1
+	}
+	return keyAt, keyLen, at, int(v), at + max(0, int(v))
+}
+
+// varint reads the zigzag number at position at and returns the position after it, negative if there is none. The
+// common one-byte case is here so that it is inlined.
+func varint(b []byte, at int) (v int32, next int) {
+	if uint(at) < uint(len(b)) && b[at] < 0x80 {
+		return int32(b[at]>>1) ^ -int32(b[at]&1), at + 1
+	}
+	return varintLong(b, at)
+}
+
+func varintLong(b []byte, at int) (v int32, next int) {
+	if uint(at) < uint(len(b)) && uint(at+1) < uint(len(b)) && b[at+1] < 0x80 { // two bytes: lengths of 64 to 8,191
+		u := uint32(b[at]&0x7f) | uint32(b[at+1])<<7
+		return int32(u>>1) ^ -int32(u&1), at + 2
+	}
+	var u uint32
+	for shift := 0; shift < 35 && at < len(b); shift += 7 {
+		c := b[at]
+		at++
+		u |= uint32(c&0x7f) << shift
+		if c < 0x80 {
+			return int32(u>>1) ^ -int32(u&1), at
+		}
+	}
+	return 0, -1
+}
+
+// varlong is varint for 64 bits.
+func varlong(b []byte, at int) (v int64, next int) {
+	if uint(at) < uint(len(b)) && b[at] < 0x80 {
+		return int64(b[at]>>1) ^ -int64(b[at]&1), at + 1
+	}
+	return varlongLong(b, at)
+}
+
+func varlongLong(b []byte, at int) (v int64, next int) {
+	var u uint64
+	for shift := 0; shift < 70 && at < len(b); shift += 7 {
+		c := b[at]
+		at++
+		u |= uint64(c&0x7f) << shift
+		if c < 0x80 {
+			return int64(u>>1) ^ -int64(u&1), at
+		}
+	}
+	return 0, -1
 }
