@@ -1,7 +1,6 @@
 package commitlog
 
 import (
-	"context"
 	"errors"
 	"io"
 	"time"
@@ -59,16 +58,16 @@ func (r *Region) ReadAll() ([]byte, error)            { return nil, nil }
 func (r *Region) Release()                            {}
 
 type Bounds struct {
-	LogStart, LogEnd, SyncedEnd, LastStable kafka.Offset
+	LogStart, LogEnd, SyncedEnd kafka.Offset
 }
 
-func (l *Log) Bounds() *Bounds                                { return nil }
-func (l *Log) LogStart() kafka.Offset                         { return 0 }
-func (l *Log) LogEnd() kafka.Offset                           { return 0 }
-func (l *Log) SyncedEnd() kafka.Offset                        { return 0 }
-func (l *Log) LastEpoch() kafka.Epoch                         { return 0 }
-func (l *Log) Sync(ctx context.Context) (kafka.Offset, error) { return 0, nil }
-func (l *Log) Dirty() (bytes int64, dirty bool)               { return 0, false }
+func (l *Log) Bounds() *Bounds                  { return nil }
+func (l *Log) LogStart() kafka.Offset           { return 0 }
+func (l *Log) LogEnd() kafka.Offset             { return 0 }
+func (l *Log) SyncedEnd() kafka.Offset          { return 0 }
+func (l *Log) LastEpoch() kafka.Epoch           { return 0 }
+func (l *Log) Sync() (kafka.Offset, error)      { return 0, nil }
+func (l *Log) Dirty() (bytes int64, dirty bool) { return 0, false }
 
 type TimestampOffset struct {
 	Timestamp   int64
