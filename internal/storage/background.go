@@ -1,0 +1,215 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"moldau/internal/kafka"
+	"moldau/internal/vfs"
+	"moldau/internal/xsync"
+)
+
+// keeper is one directory's memory: it brings changes to the journal, now and then to Kafka's checkpoint files, and
+// looks at the free space. Its goroutine has no timer running while nothing changes.
+type keeper struct {
+	d    *Directory
+	wake chan struct{} // capacity 1
+
+	mu      xsync.Mutex
+	changed []*Log
+	removed []change
+
+	// telling is held from reading a log's state until the journal has it, so that older news never follows newer. Taken
+	// before Log.use.
+	telling xsync.Mutex
+
+	active         atomic.Bool // something was written since the last look at the space
+	stale          bool        // the checkpoint files are older than the journal; by the goroutine only, like the next
+	lastCheckpoint time.Time
+}
+
+func newKeeper(d *Directory) *keeper { return &keeper{d: d, wake: make(chan struct{}, 1)} }
+
+func (k *keeper) kick() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// note puts a log in line for the journal. Log.changed is taken.
+func (k *keeper) note(l *Log) {
+	k.mu.Lock()
+	k.changed = append(k.changed, l)
+	first := len(k.changed) == 1
+	k.mu.Unlock()
+	if first {
+		k.kick()
+	}
+}
+
+// forget tells the journal, some time, that a partition no longer lies here. Being late does no harm: the topic id tells
+// a younger partition of the same name apart.
+func (k *keeper) forget(tp kafka.TopicPartition, id kafka.TopicID) {
+	k.mu.Lock()
+	k.removed = append(k.removed, change{tp: tp, id: id, gone: true})
+	k.mu.Unlock()
+	k.kick()
+}
+
+// wrote says that the disk has less space than before.
+func (k *keeper) wrote() {
+	if !k.active.Load() && k.active.CompareAndSwap(false, true) {
+		k.kick()
+	}
+}
+
+func (k *keeper) run(stop <-chan struct{}) {
+	journal, space, checkpoint := newAlarm(), newAlarm(), newAlarm()
+	defer journal.stop()
+	defer space.stop()
+	defer checkpoint.stop()
+	if k.d.Full() {
+		space.set(k.d.o.SpaceInterval)
+	}
+	for k.d.Online() {
+		select {
+		case <-stop:
+			return
+		case <-k.wake:
+			journal.set(k.d.o.JournalInterval)
+			if k.active.Load() {
+				space.set(k.d.o.SpaceInterval)
+			}
+		case <-journal.c():
+			journal.rang()
+			k.report(k.flush())
+			if k.stale {
+				checkpoint.set(k.d.o.CheckpointInterval - min(k.d.o.CheckpointInterval, k.d.since(k.lastCheckpoint)))
+			}
+		case <-checkpoint.c():
+			checkpoint.rang()
+			k.report(k.checkpoint())
+		case <-space.c():
+			space.rang()
+			k.active.Store(false)
+			k.report(k.d.space.look())
+			if k.d.Full() {
+				space.set(k.d.o.SpaceInterval)
+			}
+		}
+	}
+}
+
+// report takes the directory offline for an error that is not just a full disk; what a full disk kept from being written
+// is tried again with the next change.
+func (k *keeper) report(err error) {
+	if err != nil {
+		_ = k.d.ioFailed(err) // the directory knows; there is nobody else to tell
+	}
+}
+
+// flush brings all changes to the journal.
+func (k *keeper) flush() error {
+	k.mu.Lock()
+	logs, changes := k.changed, k.removed
+	k.changed, k.removed = nil, nil
+	k.mu.Unlock()
+	if len(logs) == 0 && len(changes) == 0 {
+		return nil
+	}
+	k.telling.Lock()
+	for _, l := range logs {
+		l.changed.Store(false) // before reading: a change from here on is told again
+		l.use.Lock()
+		if !l.gone {
+			changes = append(changes, l.news())
+		}
+		l.use.Unlock()
+	}
+	k.stale = true
+	err := k.d.journal.write(changes)
+	k.telling.Unlock()
+	if err != nil {
+		if errors.Is(err, syscall.ENOSPC) {
+			k.mu.Lock()
+			for _, c := range changes {
+				if c.gone {
+					k.removed = append(k.removed, c)
+				}
+			}
+			k.mu.Unlock()
+			for _, l := range logs {
+				l.noteChange()
+			}
+		}
+		return err
+	}
+	return nil
+}
+
+// tell brings one log's state to the journal now.
+func (k *keeper) tell(l *Log) error {
+	k.telling.Lock()
+	defer k.telling.Unlock()
+	l.use.Lock()
+	news := l.news()
+	l.use.Unlock()
+	return k.d.journal.write([]change{news})
+}
+
+// checkpoint writes Kafka's three files from the journal's state.
+func (k *keeper) checkpoint() error {
+	for i, c := range k.d.journal.checkpoints() {
+		text := c.text()
+		if err := k.d.journal.wrote(i, text); err != nil {
+			return err
+		}
+		path := filepath.Join(k.d.path, checkpointFiles()[i])
+		if err := vfs.WriteFileAtomic(k.d.o.FS, path, text); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+	}
+	k.stale = false
+	k.lastCheckpoint = k.d.o.Now()
+	return nil
+}
+
+// alarm is a timer that is either set or not; setting a set one changes nothing.
+type alarm struct {
+	timer *time.Timer
+	armed bool
+}
+
+func newAlarm() *alarm { return &alarm{} }
+
+func (a *alarm) set(d time.Duration) {
+	if a.armed {
+		return
+	}
+	a.armed = true
+	if a.timer == nil {
+		a.timer = time.NewTimer(d)
+		return
+	}
+	a.timer.Reset(d)
+}
+
+func (a *alarm) c() <-chan time.Time {
+	if a.timer == nil {
+		return nil
+	}
+	return a.timer.C
+}
+
+func (a *alarm) rang() { a.armed = false }
+
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}

@@ -1,0 +1,42 @@
+// Package storage is all logs of a node: which directories they lie in, which partitions lie where, and the work that
+// nobody waits for or that many wait for together.
+//
+// It owns the log directories (meta.properties, .lock, .kafka_cleanshutdown, moldau.reserve), the side journal and
+// Kafka's text checkpoints, group commit, background retention, delayed deletion of folders, the watch over free space,
+// and the failure of a directory. It does not own a log's files (commitlog), the metadata log (quorum), or who leads a
+// partition and when a record counts (replica).
+//
+// Invariants:
+//  1. A directory that failed once is offline until the process ends: every append and open in it answers
+//     KAFKA_STORAGE_ERROR, every log's owner is told once, and nothing more is written there. A full disk is no failure.
+//  2. A log is reported synced only after a sync that began when the bytes were written has returned without error. A
+//     failed sync is never tried again.
+//  3. .kafka_cleanshutdown is durable only while every log of its directory is closed, synced and needs no recovery, and
+//     is durably gone before any log is opened.
+//  4. A recovery point in the journal or in a checkpoint file is never above what is durable, and is lowered durably
+//     before a log is cut below it.
+//  5. A log start that DeleteRecords was told of is in the journal, durably.
+//  6. The journal's state is made only by applying its entries; older news of a partition never follow newer.
+//  7. A folder is an open log's, a known closed one's, or named -delete, -stray or -future. It is never two logs'.
+//
+// Goroutines: per directory one syncer and one keeper (journal, checkpoints, space); one for retention and removal; and
+// jobs of Run, a goroutine each at most Options.RecoveryThreads per directory at a time. All are started by Start or Run
+// and waited for by Stop. Everything exported is safe for concurrent use, except what says otherwise.
+//
+// Files: moldau.journal is described in docs/format/journal.md. recovery-point-offset-checkpoint,
+// replication-offset-checkpoint and log-start-offset-checkpoint are Kafka's, written on clean stop and at most once per
+// CheckpointInterval when something changed.
+//
+// Locks, at most two at once, in this order: keeper.telling, Log.use, then one of Store.mu, keeper.mu, syncer.mu,
+// retention.mu, journal.mu or space.mu, of which none is held with another. Log.use and keeper.telling are held across
+// disk operations, and so is journal.mu.
+//
+// Not obvious:
+//   - The journal knows the fingerprints of the checkpoint files we wrote. One with another content means that Apache
+//     Kafka has run here since, which knows nothing of the journal: then the checkpoint files are believed instead.
+//   - Anything lost from the journal's end makes the next start do more, not wrong: recovery points only save scanning,
+//     and topic ids are also in partition.metadata. So an unreadable journal is no reason not to start.
+//   - A directory that was unclean at the start and in which some folder was never opened gets no clean mark, whatever
+//     the stop was like: nobody has recovered that folder.
+//   - time.Duration timers pace the background, Options.Now only judges ages and measures: in a simulation both are fake.
+package storage

@@ -1,0 +1,219 @@
+package storage
+
+import (
+	"sync/atomic"
+	"time"
+
+	"moldau/internal/commitlog"
+	"moldau/internal/kafka"
+	"moldau/internal/xsync"
+)
+
+// Log is one open partition of a Store. The commitlog's own Sync, Retain, SetDeletionBound, Close and Delete are called
+// by the Store; owners use the methods of this type where there is one of the same name.
+type Log struct {
+	*commitlog.Log
+	tp  kafka.TopicPartition
+	id  kafka.TopicID
+	dir *Directory
+
+	synced        func(syncedEnd kafka.Offset, err error)
+	highWatermark atomic.Int64
+	queued        atomic.Bool // waits for the syncer
+	changed       atomic.Bool // waits for the journal
+
+	// use is held while the folder is being worked in by the background or is renamed away, so that neither finds the
+	// other half done.
+	use  xsync.Mutex
+	gone bool // renamed for deletion; guarded by use
+}
+
+// TopicPartition returns which partition this is.
+func (l *Log) TopicPartition() kafka.TopicPartition { return l.tp }
+
+// TopicID returns the id of the topic.
+func (l *Log) TopicID() kafka.TopicID { return l.id }
+
+// Dir returns the directory that the partition lies in.
+func (l *Log) Dir() *Directory { return l.dir }
+
+// OnSynced sets the function that is told of every sync of this log: all below syncedEnd is durable, or err says that
+// the directory has failed. It is called with no lock held and must not wait. Set it once, before the first append.
+func (l *Log) OnSynced(f func(syncedEnd kafka.Offset, err error)) { l.synced = f }
+
+// Append is the commitlog's Append, refused with KAFKA_STORAGE_ERROR while the directory is full or failed. Follow it by
+// AppendDone.
+func (l *Log) Append(b []byte, o commitlog.AppendOptions) (commitlog.Appended, error) {
+	if err := l.dir.writable(); err != nil {
+		return commitlog.Appended{}, err
+	}
+	a, err := l.Log.Append(b, o)
+	if err != nil {
+		return a, l.dir.ioFailed(err)
+	}
+	return a, nil
+}
+
+// AppendFetched is the commitlog's AppendFetched under the same conditions as Append.
+func (l *Log) AppendFetched(b []byte) (commitlog.Appended, error) {
+	if err := l.dir.writable(); err != nil {
+		return commitlog.Appended{}, err
+	}
+	a, err := l.Log.AppendFetched(b)
+	if err != nil {
+		return a, l.dir.ioFailed(err)
+	}
+	return a, nil
+}
+
+// AppendDone tells that the log has bytes to sync. It never waits.
+func (l *Log) AppendDone() {
+	l.noteChange()
+	l.dir.keeper.wrote()
+	if !l.queued.Load() && l.queued.CompareAndSwap(false, true) {
+		l.dir.syncer.add(l)
+	}
+}
+
+// SetHighWatermark stores the high watermark, for retention, which never deletes past it, and for the next start. It
+// never waits.
+func (l *Log) SetHighWatermark(offset kafka.Offset) {
+	if l.highWatermark.Swap(offset) != offset {
+		l.noteChange()
+	}
+}
+
+// StoredHighWatermark returns what SetHighWatermark last stored, in an earlier run perhaps.
+func (l *Log) StoredHighWatermark() kafka.Offset { return l.highWatermark.Load() }
+
+// SetLogStart deletes the records below to, for good: a crash does not bring them back. It waits for the disk.
+func (l *Log) SetLogStart(to kafka.Offset) error {
+	if err := l.dir.Err(); err != nil {
+		return err
+	}
+	l.use.Lock()
+	l.Log.SetDeletionBound(l.highWatermark.Load())
+	err := l.Log.SetLogStart(to)
+	l.use.Unlock()
+	if err == nil {
+		err = l.dir.keeper.tell(l)
+	}
+	if err != nil {
+		return l.dir.ioFailed(err)
+	}
+	return nil
+}
+
+// Truncate cuts the log to end at to. The journal hears of it first: a recovery point above to would make the next start
+// trust what is written there now.
+func (l *Log) Truncate(to kafka.Offset) error {
+	return l.truncate(to, func() error { return l.Log.Truncate(to) })
+}
+
+// TruncateFullyAt empties the log and lets it begin at offset.
+func (l *Log) TruncateFullyAt(offset kafka.Offset) error {
+	return l.truncate(min(offset, l.LogStart()), func() error { return l.Log.TruncateFullyAt(offset) })
+}
+
+func (l *Log) truncate(to kafka.Offset, cut func() error) error {
+	if err := l.dir.Err(); err != nil {
+		return err
+	}
+	if err := l.cut(to, cut); err != nil {
+		return l.dir.ioFailed(err)
+	}
+	l.AppendDone() // the cut is to be synced like bytes
+	return nil
+}
+
+func (l *Log) cut(to kafka.Offset, cut func() error) error {
+	l.dir.keeper.telling.Lock()
+	l.use.Lock()
+	defer l.use.Unlock()
+	news := l.news()
+	news.recoveryPoint = min(news.recoveryPoint, to)
+	news.highWatermark = min(news.highWatermark, to)
+	l.highWatermark.Store(news.highWatermark)
+	err := l.dir.journal.write([]change{news})
+	l.dir.keeper.telling.Unlock() // use is still held: nobody reads news of the log before it is cut
+	if err != nil {
+		return err
+	}
+	return cut()
+}
+
+// Fail takes the whole directory out of service: every log in it answers KAFKA_STORAGE_ERROR from now on.
+func (l *Log) Fail(err error) { l.dir.fail(err) }
+
+// ReadFailed is told of an error of a read. One of Kafka's own is returned as it is; any other fails the directory.
+func (l *Log) ReadFailed(err error) error { return l.dir.ioFailed(err) }
+
+func (l *Log) noteChange() {
+	if !l.changed.Load() && l.changed.CompareAndSwap(false, true) {
+		l.dir.keeper.note(l)
+	}
+}
+
+// news is what the journal should know of the log now.
+func (l *Log) news() change {
+	start := l.LogStart()
+	return change{tp: l.tp, id: l.id, offsets: offsets{
+		recoveryPoint: l.RecoveryPoint(), highWatermark: max(l.highWatermark.Load(), start), logStart: start,
+	}}
+}
+
+// sync makes the log durable and tells its owner; called by the syncer only.
+func (l *Log) sync() {
+	l.use.Lock()
+	if l.gone {
+		l.use.Unlock()
+		return
+	}
+	if _, dirty := l.Dirty(); !dirty {
+		l.use.Unlock()
+		return // an earlier sync covered it
+	}
+	started := l.dir.o.Now()
+	end, err := l.Log.Sync()
+	l.use.Unlock()
+	l.dir.syncer.metrics.seconds.Observe(l.dir.since(started).Seconds())
+	if err != nil {
+		l.dir.syncFailed(l, err)
+		return // the syncer tells every log of the directory
+	}
+	l.noteChange()
+	if l.synced != nil {
+		l.synced(end, nil)
+	}
+}
+
+// retain applies retention and removes what an earlier pass has renamed. It returns whether renamed files are left.
+func (l *Log) retain(now time.Time) (left bool, err error) {
+	l.use.Lock()
+	defer l.use.Unlock()
+	if l.gone {
+		return false, nil
+	}
+	l.Log.SetDeletionBound(l.highWatermark.Load())
+	start := l.LogStart()
+	if _, err := l.Log.Retain(now); err != nil {
+		return false, err
+	}
+	if l.LogStart() != start {
+		l.noteChange()
+	}
+	l.Log.ExpireProducers(now)
+	n, err := l.Log.DeletePending(now)
+	return n > 0, err
+}
+
+// removeFiles removes what earlier passes have renamed and whose delay is over.
+func (l *Log) removeFiles(now time.Time) (left bool, err error) {
+	l.use.Lock()
+	defer l.use.Unlock()
+	if l.gone {
+		return false, nil
+	}
+	n, err := l.Log.DeletePending(now)
+	return n > 0, err
+}

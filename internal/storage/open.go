@@ -1,0 +1,256 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"moldau/internal/commitlog"
+	"moldau/internal/kafka"
+)
+
+// scan lists a directory once.
+func (s *Store) scan(d *Directory) error {
+	entries, err := s.o.FS.List(d.path)
+	if err != nil {
+		return fmt.Errorf("list log directory %s: %w", d.path, err)
+	}
+	for _, e := range entries {
+		if !e.Dir {
+			continue
+		}
+		switch {
+		case commitlog.IsDeleteDir(e.Name):
+			s.retention.doom(doomed{dir: d, path: filepath.Join(d.path, e.Name)})
+			continue
+		case commitlog.IsStrayDir(e.Name), strings.HasSuffix(e.Name, "-future"):
+			d.logger.Warn("partition folder is not in use and can be removed", "folder", filepath.Join(d.path, e.Name))
+			continue
+		}
+		tp, err := commitlog.ParseDir(e.Name)
+		if err != nil || tp.Topic == metadataTopic {
+			continue // the quorum's log, or nothing of ours
+		}
+		if other := s.folders[tp]; other != nil {
+			return &identityError{fmt.Errorf("partition %s lies in %s and in %s: move the older of the two folders away", tp, other.path, d.path)}
+		}
+		s.folders[tp] = d
+	}
+	return nil
+}
+
+// metadataTopic is the log that package quorum owns.
+const metadataTopic = "__cluster_metadata"
+
+// Open opens a partition's log, recovering it as far as the last stop made that necessary, or makes an empty one. A
+// folder of the same name that belongs to an older topic is renamed out of the way. dir says where to make a new log;
+// DirUnassigned, DirMigrating and DirLost choose the directory with the fewest. It waits for the disk: call it from Run.
+// Errors are KAFKA_STORAGE_ERROR.
+func (s *Store) Open(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.DirID, cfg commitlog.Config) (*Log, error) {
+	s.mu.Lock()
+	open, d := s.logs[tp], s.folders[tp]
+	s.mu.Unlock()
+	if open != nil {
+		if open.id != id {
+			return nil, storageError(fmt.Errorf("open %s: its log is open under topic id %s, wanted %s", tp, open.id, id))
+		}
+		return open, nil
+	}
+	var err error
+	if d != nil {
+		if err := d.Err(); err != nil {
+			return nil, err
+		}
+		if d, err = s.checkOwner(d, tp, id); err != nil {
+			return nil, err
+		}
+	}
+	created := d == nil
+	if created {
+		if d, err = s.choose(dir); err != nil {
+			return nil, fmt.Errorf("create %s: %w", tp, err)
+		}
+	}
+	l, err := s.open(d, tp, id, cfg, created)
+	if err != nil {
+		return nil, d.ioFailed(fmt.Errorf("open %s: %w", tp, err))
+	}
+	return l, nil
+}
+
+// checkOwner returns the directory that holds the partition's folder, nil if the folder was that of an older topic and
+// is now out of the way.
+func (s *Store) checkOwner(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) (*Directory, error) {
+	folder := filepath.Join(d.path, tp.String())
+	stored := d.journal.topicID(tp)
+	if stored.IsZero() {
+		var err error
+		stored, err = commitlog.ReadPartitionMetadata(s.o.FS, folder)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			// The folder of a crash between making it and this file, or of Kafka before 2.8.
+			if err := commitlog.WritePartitionMetadata(s.o.FS, folder, id); err != nil {
+				return nil, d.ioFailed(fmt.Errorf("open %s: %w", tp, err))
+			}
+			return d, nil
+		case err != nil:
+			return nil, d.ioFailed(fmt.Errorf("open %s: %w", tp, err))
+		}
+	}
+	if stored == id || stored.IsZero() {
+		return d, nil
+	}
+	return nil, s.setAside(d, tp, stored)
+}
+
+func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cfg commitlog.Config, created bool) (*Log, error) {
+	folder := filepath.Join(d.path, tp.String())
+	if created {
+		if err := s.o.FS.MkdirAll(folder); err != nil {
+			return nil, err
+		}
+		if err := commitlog.WritePartitionMetadata(s.o.FS, folder, id); err != nil {
+			return nil, err
+		}
+		if err := s.o.FS.SyncDir(d.path); err != nil {
+			return nil, err
+		}
+	}
+	memory := d.journal.recall(tp, id)
+	log, recovery, err := commitlog.Open(commitlog.Options{
+		FS: s.o.FS, Dir: folder, TP: tp, Config: cfg, Files: d.files, Now: s.o.Now, Logger: d.logger,
+		RecoveryPoint: memory.recoveryPoint, LogStart: memory.logStart, Clean: d.clean && !created,
+		ProducerExpiryMs: s.o.ProducerExpiryMs,
+	})
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{Log: log, tp: tp, id: id, dir: d}
+	// What was recovered is durable, but a watermark beyond it would be one of records that are gone.
+	l.highWatermark.Store(min(max(memory.highWatermark, log.LogStart()), log.LogEnd()))
+	if recovery.TruncatedBytes > 0 || recovery.Took > time.Second {
+		d.logger.Info("recovered partition", "partition", tp.String(), "fromOffset", recovery.From, "scannedBytes", recovery.ScannedBytes,
+			"truncatedBytes", recovery.TruncatedBytes, "took", recovery.Took)
+	}
+	s.mu.Lock()
+	s.folders[tp], s.logs[tp] = d, l
+	s.mu.Unlock()
+	l.noteChange()
+	return l, nil
+}
+
+// choose picks the directory for a new partition.
+func (s *Store) choose(id kafka.DirID) (*Directory, error) {
+	if id != kafka.DirUnassigned && id != kafka.DirMigrating && id != kafka.DirLost {
+		for _, d := range s.dirs {
+			if d.ID() == id {
+				return d, d.writable()
+			}
+		}
+		return nil, storageError(fmt.Errorf("no log directory has the id %s", id))
+	}
+	s.mu.Lock()
+	count := map[*Directory]int{}
+	for _, d := range s.folders {
+		count[d]++
+	}
+	s.mu.Unlock()
+	var best *Directory
+	var errs []error
+	for _, d := range s.dirs {
+		if err := d.writable(); err != nil {
+			errs = append(errs, err)
+		} else if best == nil || count[d] < count[best] {
+			best = d
+		}
+	}
+	if best == nil {
+		return nil, errors.Join(errs...)
+	}
+	return best, nil
+}
+
+// Delete ends a log. Its folder is renamed at once, so that a topic of the same name can be made, and removed after
+// file.delete.delay.ms. Reads that have begun end as if nothing had happened.
+func (s *Store) Delete(l *Log) error {
+	if err := l.dir.Err(); err != nil {
+		return err
+	}
+	l.use.Lock()
+	defer l.use.Unlock()
+	if l.gone {
+		return nil
+	}
+	l.gone = true
+	delay := time.Duration(l.Config().FileDeleteDelayMs) * time.Millisecond
+	renamed, err := l.RenameForDelete(l.id)
+	if err != nil {
+		return l.dir.ioFailed(fmt.Errorf("delete %s: %w", l.tp, err))
+	}
+	s.forget(l.dir, l.tp, l.id)
+	s.retention.doom(doomed{dir: l.dir, path: renamed, due: s.o.Now().Add(delay)})
+	return nil
+}
+
+func (s *Store) forget(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) {
+	s.mu.Lock()
+	delete(s.folders, tp)
+	delete(s.logs, tp)
+	s.mu.Unlock()
+	d.keeper.forget(tp, id)
+}
+
+// setAside renames a folder that no topic owns. Its records are kept for a person to look at.
+func (s *Store) setAside(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) error {
+	folder := filepath.Join(d.path, tp.String())
+	name := commitlog.StrayDirName(tp, kafka.NewUUID())
+	target := filepath.Join(d.path, name)
+	err := s.o.FS.Rename(folder, target)
+	if err == nil {
+		err = s.o.FS.SyncDir(d.path)
+	}
+	if err != nil {
+		return d.ioFailed(fmt.Errorf("set %s aside: %w", folder, err))
+	}
+	d.logger.Warn("partition folder belongs to no topic and was set aside", "partition", tp.String(), "topicID", id, "folder", name)
+	s.forget(d, tp, id)
+	return nil
+}
+
+// Strays sets aside the folders that known does not know: their topics were deleted while this node was down. id is zero
+// when a folder does not tell. Call it once the metadata is complete and before the folders are opened.
+func (s *Store) Strays(known func(tp kafka.TopicPartition, id kafka.TopicID) bool) error {
+	type stray struct {
+		tp kafka.TopicPartition
+		d  *Directory
+	}
+	s.mu.Lock()
+	var closed []stray
+	for tp, d := range s.folders {
+		if s.logs[tp] == nil && d.Online() {
+			closed = append(closed, stray{tp, d})
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(closed, func(a, b stray) int { return compareTP(a.tp, b.tp) })
+	var errs []error
+	for _, f := range closed {
+		id := f.d.journal.topicID(f.tp)
+		if id.IsZero() {
+			var err error
+			id, err = commitlog.ReadPartitionMetadata(s.o.FS, filepath.Join(f.d.path, f.tp.String()))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, f.d.ioFailed(err))
+				continue
+			}
+		}
+		if !known(f.tp, id) {
+			errs = append(errs, s.setAside(f.d, f.tp, id))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,145 @@
+package storage
+
+import (
+	"path/filepath"
+	"slices"
+	"time"
+
+	"moldau/internal/xsync"
+)
+
+// doomed is a renamed folder that waits for its removal.
+type doomed struct {
+	dir  *Directory
+	path string
+	due  time.Time
+}
+
+// retention deletes what is too old or too much, and later the files and folders that were only renamed.
+type retention struct {
+	s    *Store
+	wake chan struct{} // capacity 1
+
+	mu     xsync.Mutex
+	doomed []doomed
+}
+
+func newRetention(s *Store) *retention { return &retention{s: s, wake: make(chan struct{}, 1)} }
+
+// doom puts a folder in line for removal.
+func (r *retention) doom(d doomed) {
+	r.mu.Lock()
+	r.doomed = append(r.doomed, d)
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *retention) run(stop <-chan struct{}) {
+	pass := time.NewTimer(r.s.phase(r.s.o.RetentionInterval))
+	defer pass.Stop()
+	folders, files := newAlarm(), newAlarm()
+	defer folders.stop()
+	defer files.stop()
+	for {
+		if wait, some := r.untilNextFolder(); some {
+			folders.set(wait)
+		}
+		select {
+		case <-stop:
+			return
+		case <-r.wake:
+			folders.stop()
+			folders.rang()
+		case <-folders.c():
+			folders.rang()
+			r.removeFolders(stop)
+		case <-pass.C:
+			if delay, some := r.retainAll(stop); some {
+				files.set(delay)
+			}
+			pass.Reset(r.s.o.RetentionInterval)
+		case <-files.c():
+			files.rang()
+			if delay, some := r.removeFiles(stop); some {
+				files.set(delay)
+			}
+		}
+	}
+}
+
+// retainAll makes one pass over all logs. It returns when files that are only renamed can be removed, if there are any.
+func (r *retention) retainAll(stop <-chan struct{}) (delay time.Duration, some bool) {
+	return r.each(stop, func(l *Log, now time.Time) (bool, error) { return l.retain(now) })
+}
+
+func (r *retention) removeFiles(stop <-chan struct{}) (delay time.Duration, some bool) {
+	return r.each(stop, func(l *Log, now time.Time) (bool, error) { return l.removeFiles(now) })
+}
+
+func (r *retention) each(stop <-chan struct{}, f func(l *Log, now time.Time) (left bool, err error)) (delay time.Duration, some bool) {
+	for _, l := range r.s.Logs() {
+		select {
+		case <-stop:
+			return 0, false
+		default:
+		}
+		if !l.dir.Online() {
+			continue
+		}
+		left, err := f(l, r.s.o.Now())
+		if err != nil {
+			_ = l.dir.ioFailed(err) // retention has no caller to tell; the directory is offline or full now
+			continue
+		}
+		if left {
+			d := time.Duration(l.Config().FileDeleteDelayMs)*time.Millisecond + time.Millisecond
+			if !some || d < delay {
+				delay, some = d, true
+			}
+		}
+	}
+	return delay, some
+}
+
+func (r *retention) untilNextFolder() (wait time.Duration, some bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.doomed) == 0 {
+		return 0, false
+	}
+	first := slices.MinFunc(r.doomed, func(a, b doomed) int { return a.due.Compare(b.due) })
+	return max(0, first.due.Sub(r.s.o.Now())), true
+}
+
+func (r *retention) removeFolders(stop <-chan struct{}) {
+	now := r.s.o.Now()
+	r.mu.Lock()
+	var due, later []doomed
+	for _, d := range r.doomed {
+		if d.due.After(now) {
+			later = append(later, d)
+		} else {
+			due = append(due, d)
+		}
+	}
+	r.doomed = later
+	r.mu.Unlock()
+	for _, d := range due {
+		select {
+		case <-stop:
+			return // the name says what it is: the next start removes it
+		default:
+		}
+		if !d.dir.Online() {
+			continue
+		}
+		if err := r.s.o.FS.RemoveAll(d.path); err != nil {
+			_ = d.dir.ioFailed(err)
+			continue
+		}
+		d.dir.logger.Info("deleted partition folder", "folder", filepath.Base(d.path))
+	}
+}

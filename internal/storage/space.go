@@ -1,0 +1,100 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync/atomic"
+
+	"moldau/internal/vfs"
+	"moldau/internal/xsync"
+)
+
+// The space that is never given to records.
+const (
+	minFloorBytes = 16 << 20
+	maxFloorBytes = 1 << 30
+
+	// reserveFile is a preallocated file that is given up when the disk is full, so that the metadata log, which shares
+	// the disk, and the journal can go on.
+	reserveFile  = "moldau.reserve"
+	reserveBytes = 16 << 20
+)
+
+// floorBytes is how much of a disk must stay free: 1 %, but no less than 16 MiB and no more than 1 GiB.
+func floorBytes(total int64) int64 { return min(max(total/100, minFloorBytes), maxFloorBytes) }
+
+// space watches what is free under one directory. Writes are refused below the floor and taken again when an eighth
+// more than the floor is free, so that a disk at the brink does not flap.
+type space struct {
+	d       *Directory
+	full    atomic.Bool
+	errFull error
+
+	mu       xsync.Mutex // guards reserved; one look at a time
+	reserved bool
+}
+
+func newSpace(d *Directory) *space {
+	return &space{d: d, errFull: storageError(fmt.Errorf("disk of %s is full", d.path))}
+}
+
+// ranOut is told that the disk itself refused a write.
+func (s *space) ranOut(err error) {
+	if s.full.CompareAndSwap(false, true) {
+		s.d.logger.Error("disk is full; writes are refused until there is space again", "dir", s.d.path, "error", err)
+	}
+	s.d.keeper.wrote() // look again soon
+}
+
+// look compares what is free with the floor.
+func (s *space) look() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	usage, err := s.d.o.FS.Usage(s.d.path)
+	if err != nil {
+		return fmt.Errorf("free space of %s: %w", s.d.path, err)
+	}
+	floor := floorBytes(usage.Total)
+	switch full := s.full.Load(); {
+	case !full && usage.Free < floor:
+		if s.full.CompareAndSwap(false, true) {
+			s.d.logger.Error("disk is nearly full; writes are refused until there is space again",
+				"dir", s.d.path, "freeBytes", usage.Free, "floorBytes", floor)
+		}
+	case full && usage.Free >= floor+floor/8:
+		s.full.Store(false)
+		s.d.logger.Info("disk has space again; writes are taken", "dir", s.d.path, "freeBytes", usage.Free)
+	}
+	if s.full.Load() {
+		return s.giveUpReserve()
+	}
+	// With the reserve made, a quarter more than the floor must still be free: making it must not cause the shortage.
+	if !s.reserved && usage.Free >= floor+floor/4+reserveBytes {
+		return s.makeReserve()
+	}
+	return nil
+}
+
+func (s *space) makeReserve() error {
+	f, err := s.d.o.FS.Open(filepath.Join(s.d.path, reserveFile), vfs.Create)
+	if err != nil {
+		return err
+	}
+	err = f.Allocate(reserveBytes)
+	s.reserved = err == nil
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, s.giveUpReserve())
+	}
+	return nil
+}
+
+func (s *space) giveUpReserve() error {
+	s.reserved = false
+	err := s.d.o.FS.Remove(filepath.Join(s.d.path, reserveFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

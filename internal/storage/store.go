@@ -1,0 +1,392 @@
+package storage
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"moldau/internal/kafka"
+	"moldau/internal/metrics"
+	"moldau/internal/vfs"
+	"moldau/internal/xsync"
+)
+
+// Options is what a Store needs to know. Zero values get the defaults named here.
+type Options struct {
+	FS      vfs.FS
+	Dirs    []string // log.dirs, at least one
+	NodeID  kafka.NodeID
+	Now     func() time.Time
+	Logger  *slog.Logger
+	Metrics *metrics.Set
+
+	FlushBeforeAck  bool // sync whatever is dirty at once; false: only once per LazySyncInterval
+	RecoveryThreads int  // jobs at once per directory; 2
+	MaxOpenFiles    int  // descriptors kept open per directory; 4096
+	SyncThreads     int  // files synced at once per directory; 16
+
+	RetentionInterval  time.Duration // log.retention.check.interval.ms; 5 minutes
+	JournalInterval    time.Duration // from the first change to the journal entry that tells it; 1 second
+	CheckpointInterval time.Duration // least time between two writes of Kafka's checkpoint files; 1 minute
+	SpaceInterval      time.Duration // between two looks at the free space, only while something is written or full; 1 second
+	LazySyncInterval   time.Duration // 1 minute
+	ProducerExpiryMs   int64         // producer.id.expiration.ms; 1 day
+}
+
+func (o *Options) setDefaults() {
+	o.RecoveryThreads = cmp.Or(o.RecoveryThreads, 2)
+	o.MaxOpenFiles = cmp.Or(o.MaxOpenFiles, 4096)
+	o.SyncThreads = cmp.Or(o.SyncThreads, 16)
+	o.RetentionInterval = cmp.Or(o.RetentionInterval, 5*time.Minute)
+	o.JournalInterval = cmp.Or(o.JournalInterval, time.Second)
+	o.CheckpointInterval = cmp.Or(o.CheckpointInterval, time.Minute)
+	o.SpaceInterval = cmp.Or(o.SpaceInterval, time.Second)
+	o.LazySyncInterval = cmp.Or(o.LazySyncInterval, time.Minute)
+	o.ProducerExpiryMs = cmp.Or(o.ProducerExpiryMs, (24 * time.Hour).Milliseconds())
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Store is all logs of a node.
+type Store struct {
+	o         Options
+	dirs      []*Directory
+	workers   *workers
+	retention *retention
+	failures  chan *Directory
+
+	stop    chan struct{}
+	running sync.WaitGroup
+	started bool
+	epoch   int64 // of the last registration, -1 = none
+
+	mu      xsync.Mutex
+	folders map[kafka.TopicPartition]*Directory // partitions found on disk or made since, open or not
+	logs    map[kafka.TopicPartition]*Log
+}
+
+// OpenDirectories locks every directory and learns its id and what it holds; no log is opened. A directory that can not
+// be used is offline, as long as one can; a directory that belongs to another node or cluster, or that another process
+// uses, is an error. The caller must Stop the Store.
+func OpenDirectories(o Options) (*Store, error) {
+	o.setDefaults()
+	s := &Store{
+		o:        o,
+		epoch:    -1,
+		failures: make(chan *Directory, len(o.Dirs)),
+		stop:     make(chan struct{}),
+		folders:  map[kafka.TopicPartition]*Directory{},
+		logs:     map[kafka.TopicPartition]*Log{},
+		workers:  newWorkers(o.RecoveryThreads * len(o.Dirs)),
+	}
+	s.retention = newRetention(s)
+	if err := s.openDirectories(); err != nil {
+		return nil, errors.Join(err, s.closeDirectories())
+	}
+	s.declareMetrics()
+	return s, nil
+}
+
+func (s *Store) openDirectories() error {
+	if len(s.o.Dirs) == 0 {
+		return errors.New("log.dirs names no directory")
+	}
+	seen := map[string]bool{}
+	for _, path := range s.o.Dirs {
+		if clean := filepath.Clean(path); seen[clean] {
+			return fmt.Errorf("log.dirs names %s twice", path)
+		} else {
+			seen[clean] = true
+		}
+		d, err := openDirectory(&s.o, path, s.failures)
+		s.dirs = append(s.dirs, d)
+		if err == nil {
+			err = s.scan(d)
+		}
+		var theirs *identityError
+		switch {
+		case errors.Is(err, vfs.ErrLocked):
+			return fmt.Errorf("log directory %s is in use by another process: stop it, or give this node another log.dirs (%w)", path, err)
+		case errors.As(err, &theirs):
+			return err
+		case err != nil:
+			d.fail(err)
+		}
+	}
+	return s.checkIdentities()
+}
+
+// checkIdentities makes sure that the directories are one node's of one cluster. Mirrors MetaPropertiesEnsemble.verify.
+func (s *Store) checkIdentities() error {
+	var first *Directory
+	ids := map[kafka.DirID]*Directory{}
+	online := 0
+	for _, d := range s.dirs {
+		if !d.Online() {
+			continue
+		}
+		online++
+		if other := ids[d.ID()]; other != nil {
+			return fmt.Errorf("%s and %s both have directory.id=%s: one is a copy of the other; remove the copy from log.dirs", other.path, d.path, d.ID())
+		}
+		ids[d.ID()] = d
+		switch {
+		case d.identity.clusterID == "":
+		case first == nil:
+			first = d
+		case d.identity.clusterID != first.identity.clusterID:
+			return fmt.Errorf("%s belongs to cluster %s, but %s to cluster %s: remove one of them from log.dirs",
+				first.path, first.identity.clusterID, d.path, d.identity.clusterID)
+		}
+	}
+	if online == 0 {
+		errs := []error{errors.New("no log directory can be used")}
+		for _, d := range s.dirs {
+			errs = append(errs, d.Err())
+		}
+		return errors.Join(errs...)
+	}
+	return nil
+}
+
+// ClusterID returns the id of the cluster that the directories belong to, if any does.
+func (s *Store) ClusterID() (string, bool) {
+	for _, d := range s.dirs {
+		if d.Online() && d.identity.clusterID != "" {
+			return d.identity.clusterID, true
+		}
+	}
+	return "", false
+}
+
+// Format makes every directory that belongs to no cluster yet one of this cluster, and is a no-op for the others. The
+// directory ids are durable when it returns. Call it before Start.
+func (s *Store) Format(clusterID string) error {
+	if have, ok := s.ClusterID(); ok && have != clusterID {
+		return fmt.Errorf("log directories belong to cluster %s, not to %s", have, clusterID)
+	}
+	for _, d := range s.dirs {
+		if d.formatted || !d.Online() {
+			continue
+		}
+		d.identity.clusterID = clusterID
+		if err := storeIdentity(s.o.FS, d.path, d.identity, s.o.Now()); err != nil {
+			d.fail(fmt.Errorf("write %s: %w", propertiesFile, err))
+			continue
+		}
+		d.formatted = true
+	}
+	return s.anyOnline()
+}
+
+func (s *Store) anyOnline() error {
+	var errs []error
+	for _, d := range s.dirs {
+		if d.Online() {
+			return nil
+		}
+		errs = append(errs, d.Err())
+	}
+	return errors.Join(errs...)
+}
+
+// Directories returns all directories in the order of log.dirs, offline ones included.
+func (s *Store) Directories() []*Directory { return s.dirs }
+
+// Failures delivers each directory that goes offline, those that were so from the start included.
+func (s *Store) Failures() <-chan *Directory { return s.failures }
+
+// PreviousBrokerEpoch returns the newest epoch with which this node registered and after which its log has lost nothing,
+// -1 if there is none: the one of a clean stop, or, if SetBrokerEpoch stored it, of any stop.
+func (s *Store) PreviousBrokerEpoch() int64 {
+	epoch := int64(-1)
+	for i, d := range s.dirs {
+		if !d.Online() {
+			return -1 // what it lost is not known
+		}
+		e := d.journal.brokerEpoch()
+		if d.clean {
+			e = max(e, d.cleanEpoch)
+		}
+		if i > 0 && e != epoch {
+			return -1
+		}
+		epoch = e
+	}
+	return epoch
+}
+
+// SetBrokerEpoch tells the epoch of a registration. A clean stop leaves it for the next start. If FlushBeforeAck makes any
+// stop as good as a clean one, it is stored now and durably; if not, one stored by an earlier run is removed. Call it
+// before the first append under that epoch, and not at the same time as Stop.
+func (s *Store) SetBrokerEpoch(epoch int64) error {
+	s.epoch = epoch
+	if !s.o.FlushBeforeAck {
+		epoch = -1
+	}
+	for _, d := range s.dirs {
+		if !d.Online() {
+			continue
+		}
+		if err := d.journal.setEpoch(epoch); err != nil {
+			_ = d.ioFailed(err)
+			return fmt.Errorf("store broker epoch in %s: %w", d.path, err)
+		}
+	}
+	return nil
+}
+
+// Start removes the marks of a clean stop and starts the background: syncers, journal, checkpoints, retention. No log may
+// be opened before. It fails when no directory is left.
+func (s *Store) Start() error {
+	s.started = true
+	for _, d := range s.dirs {
+		if !d.Online() {
+			continue
+		}
+		if err := d.removeCleanMark(); err != nil {
+			d.fail(err)
+		}
+	}
+	if err := s.anyOnline(); err != nil {
+		return err
+	}
+	for _, d := range s.dirs {
+		if d.syncer == nil {
+			continue // never came up
+		}
+		s.running.Go(func() { d.syncer.run(s.stop, func() { s.tellFailed(d) }) })
+		s.running.Go(func() { d.keeper.run(s.stop) })
+	}
+	s.running.Go(func() { s.retention.run(s.stop) })
+	return nil
+}
+
+// tellFailed tells the owner of every log of a failed directory.
+func (s *Store) tellFailed(d *Directory) {
+	for _, l := range s.Logs() {
+		if l.dir == d && l.synced != nil {
+			l.synced(l.SyncedEnd(), d.Err())
+		}
+	}
+}
+
+// Stop ends the background and gives the directories up. A clean stop syncs and closes every log and leaves the mark
+// that lets the next start trust them. An unclean one writes nothing, as a crash would.
+// Nobody may append any more.
+func (s *Store) Stop(clean bool) error {
+	s.workers.stop()
+	close(s.stop)
+	s.running.Wait()
+	var errs []error
+	if clean && s.started {
+		for _, d := range s.dirs {
+			if d.Online() {
+				errs = append(errs, s.stopCleanly(d))
+			}
+		}
+	}
+	for _, l := range s.Logs() {
+		if !clean || !l.dir.Online() {
+			l.Abandon()
+		}
+	}
+	return errors.Join(append(errs, s.closeDirectories())...)
+}
+
+func (s *Store) stopCleanly(d *Directory) error {
+	logs := slices.DeleteFunc(s.Logs(), func(l *Log) bool { return l.dir != d })
+	closing := newWorkers(s.o.RecoveryThreads)
+	for _, l := range logs {
+		closing.run(l.tp, func() {
+			if err := l.Close(); err != nil {
+				d.fail(fmt.Errorf("close %s: %w", l.tp, err))
+				return
+			}
+			l.noteChange()
+		})
+	}
+	closing.wait()
+	if err := d.Err(); err != nil {
+		return err
+	}
+	if err := d.keeper.flush(); err != nil {
+		return fmt.Errorf("stop %s: %w", d.path, err)
+	}
+	if err := d.keeper.checkpoint(); err != nil {
+		return fmt.Errorf("stop %s: %w", d.path, err)
+	}
+	if !d.clean && len(logs) < s.foldersIn(d) {
+		// A folder that was not opened was not recovered either, and the mark would make the next start trust it.
+		return nil
+	}
+	if err := d.writeCleanMark(s.epoch); err != nil {
+		return fmt.Errorf("stop %s: %w", d.path, err)
+	}
+	return nil
+}
+
+func (s *Store) foldersIn(d *Directory) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, in := range s.folders {
+		if in == d {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *Store) closeDirectories() error {
+	var errs []error
+	for _, d := range s.dirs {
+		errs = append(errs, d.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Run runs a job that may wait for a disk: jobs of one partition in order, of different partitions side by side, as many
+// at once as RecoveryThreads allows per directory. Jobs that have not begun when the Store stops are dropped.
+func (s *Store) Run(key kafka.TopicPartition, job func()) { s.workers.run(key, job) }
+
+// Lookup returns an open log.
+func (s *Store) Lookup(tp kafka.TopicPartition) (*Log, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.logs[tp]
+	return l, ok
+}
+
+// Logs returns all open logs, by topic and partition.
+func (s *Store) Logs() []*Log {
+	s.mu.Lock()
+	logs := make([]*Log, 0, len(s.logs))
+	for _, l := range s.logs {
+		logs = append(logs, l)
+	}
+	s.mu.Unlock()
+	slices.SortFunc(logs, func(a, b *Log) int { return compareTP(a.tp, b.tp) })
+	return logs
+}
+
+// phase returns a time within the second half of an interval, so that the nodes of a cluster, started together, do not
+// work in step.
+func (s *Store) phase(interval time.Duration) time.Duration {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails since Go 1.24
+	half := uint64(interval/2) + 1
+	return interval - time.Duration(binary.BigEndian.Uint64(b[:])%half)
+}

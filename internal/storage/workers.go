@@ -1,0 +1,75 @@
+package storage
+
+import (
+	"sync"
+
+	"moldau/internal/kafka"
+	"moldau/internal/xsync"
+)
+
+// workers run jobs that wait for disks: those of one partition in order, of different partitions side by side. A
+// goroutine lives only while there is work.
+type workers struct {
+	limit int
+
+	mu      xsync.Mutex
+	jobs    map[kafka.TopicPartition][]func() // an entry stays while one of its jobs is in line or running
+	ready   []kafka.TopicPartition            // partitions with a job to start
+	running int
+	stopped bool
+	wg      sync.WaitGroup
+}
+
+func newWorkers(limit int) *workers {
+	return &workers{limit: limit, jobs: map[kafka.TopicPartition][]func(){}}
+}
+
+// run puts a job in line. After stop it is dropped.
+func (w *workers) run(key kafka.TopicPartition, job func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return
+	}
+	queue, busy := w.jobs[key]
+	w.jobs[key] = append(queue, job)
+	if busy {
+		return
+	}
+	w.ready = append(w.ready, key)
+	if w.running < w.limit {
+		w.running++
+		w.wg.Go(w.work)
+	}
+}
+
+func (w *workers) work() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.ready) > 0 && !w.stopped {
+		key := w.ready[0]
+		w.ready = w.ready[1:]
+		job := w.jobs[key][0]
+		w.mu.Unlock()
+		job()
+		w.mu.Lock()
+		if rest := w.jobs[key][1:]; len(rest) > 0 {
+			w.jobs[key] = rest
+			w.ready = append(w.ready, key) // at the end: no partition starves the others
+		} else {
+			delete(w.jobs, key)
+		}
+	}
+	w.running--
+}
+
+// stop drops what has not begun and waits for the rest.
+func (w *workers) stop() {
+	w.mu.Lock()
+	w.stopped = true
+	w.mu.Unlock()
+	w.wg.Wait()
+}
+
+// wait lets everything in line finish. No job may be added meanwhile.
+func (w *workers) wait() { w.wg.Wait() }
