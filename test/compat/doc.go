@@ -1,0 +1,9 @@
+// Package compat drives genuine clients and tools against the built binary: Apache Kafka's own, librdkafka by kcat and
+// confluent-kafka, and franz-go. A feature exists when one of them has used it.
+//
+// It owns the suites, one file per client or promise, and no code outside tests.
+//
+// Invariants: every check is made by a client that nobody here wrote, or on the files and answers that such a client made.
+//
+// Goroutines: none.
+package compat

@@ -1,0 +1,9 @@
+package compat
+
+import (
+	"testing"
+
+	"moldau/test/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }

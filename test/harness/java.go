@@ -1,0 +1,110 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// KafkaVersion is the Apache Kafka release that suites use unless they name another.
+const KafkaVersion = "4.4.0"
+
+// Kafka is a set of Apache Kafka's jars.
+type Kafka struct {
+	java      string
+	classPath string
+}
+
+// ApacheKafka fetches the jars of one release by Maven, once, and returns them. The test ends through Missing without
+// Java 17 or Maven.
+func ApacheKafka(t T, version string) *Kafka {
+	t.Helper()
+	java := Tool(t, "java", "install Java 17 or newer")
+	maven := Tool(t, "mvn", "install Maven")
+	dir, err := fetchKafka(maven, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Kafka{java: java, classPath: filepath.Join(dir, "*")}
+}
+
+var fetching sync.Mutex
+
+func fetchKafka(maven, version string) (string, error) {
+	fetching.Lock()
+	defer fetching.Unlock()
+	base, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(base, "kafka-"+version)
+	if _, err := os.Stat(filepath.Join(dir, "complete")); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	artifacts := []string{"kafka_2.13"}
+	if strings.Compare(version, "3.3") >= 0 {
+		artifacts = append(artifacts, "kafka-tools")
+	}
+	var pom strings.Builder
+	pom.WriteString(`<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>` +
+		`<groupId>moldau.test</groupId><artifactId>kafka</artifactId><version>1</version><dependencies>`)
+	for _, a := range artifacts {
+		fmt.Fprintf(&pom, `<dependency><groupId>org.apache.kafka</groupId><artifactId>%s</artifactId><version>%s</version></dependency>`, a, version)
+	}
+	pom.WriteString(`</dependencies></project>`)
+	if err := os.WriteFile(filepath.Join(dir, "pom.xml"), []byte(pom.String()), 0o644); err != nil {
+		return "", err
+	}
+	cmd := exec.Command(maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory="+dir, "-DincludeScope=runtime")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("fetch Apache Kafka %s: %w\n%s", version, err, out)
+	}
+	return dir, os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644)
+}
+
+// Command prepares a run of one of Kafka's classes.
+func (k *Kafka) Command(ctx context.Context, class string, args ...string) *exec.Cmd {
+	jvm := []string{"-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true", "-cp", k.classPath, class}
+	cmd := exec.CommandContext(ctx, k.java, append(jvm, args...)...)
+	cmd.SysProcAttr = deathSignal()
+	return cmd
+}
+
+// Run runs one of Kafka's classes to its end, with input, and returns its standard output; it fails the test on a status
+// other than 0.
+func (k *Kafka) Run(t T, input, class string, args ...string) string {
+	t.Helper()
+	out, err := k.Try(input, class, args...)
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", class, strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// Try runs one of Kafka's classes and returns standard output, followed by standard error if it failed.
+func (k *Kafka) Try(input, class string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	return Output(k.Command(ctx, class, args...), input)
+}
+
+// Output runs a command with input and returns its standard output, followed by standard error if it failed.
+func Output(cmd *exec.Cmd, input string) (string, error) {
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &errs
+	err := cmd.Run()
+	if err != nil {
+		return out.String() + errs.String(), err
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,234 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Binary builds the program once per test process and returns its path.
+func Binary(t T) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, fmt.Sprintf("moldau-%d", os.Getpid()))
+	cmd := exec.Command("go", "build", "-o", path, "moldau/cmd/moldau")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// Node is one process of the built binary.
+type Node struct {
+	Addr, Controller, HTTP string // "127.0.0.1:port"
+	Dir                    string // log.dirs
+	Properties             string // path of its server.properties
+
+	cmd  *exec.Cmd
+	log  *syncBuffer
+	done chan struct{}
+	err  error // of the process, valid after done
+}
+
+// Start starts a node in a fresh data folder with extra properties on top ("key=value"), and waits until it is ready.
+func Start(t T, extra ...string) *Node {
+	t.Helper()
+	n := Prepare(t, extra...)
+	n.Run(t)
+	return n
+}
+
+// Prepare writes a node's configuration and does not start it.
+func Prepare(t T, extra ...string) *Node {
+	t.Helper()
+	dir := t.TempDir()
+	ports := FreePorts(t, 3)
+	n := &Node{
+		Addr:       fmt.Sprintf("127.0.0.1:%d", ports[0]),
+		Controller: fmt.Sprintf("127.0.0.1:%d", ports[1]),
+		HTTP:       fmt.Sprintf("127.0.0.1:%d", ports[2]),
+		Dir:        filepath.Join(dir, "data"),
+		Properties: filepath.Join(dir, "server.properties"),
+	}
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://%s,CONTROLLER://%s\n", n.Addr, n.Controller)
+	fmt.Fprintf(&text, "controller.listener.names=CONTROLLER\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n")
+	fmt.Fprintf(&text, "controller.quorum.voters=1@%s\nhttp.listeners=http://%s\nlog.dirs=%s\n", n.Controller, n.HTTP, n.Dir)
+	for _, line := range extra {
+		fmt.Fprintln(&text, line)
+	}
+	if err := os.WriteFile(n.Properties, text.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Run starts the process and waits until it is ready.
+func (n *Node) Run(t T) {
+	t.Helper()
+	n.Spawn(t)
+	n.WaitReady(t, 30*time.Second)
+}
+
+// Spawn starts the process and does not wait.
+func (n *Node) Spawn(t T, args ...string) {
+	t.Helper()
+	cmd := exec.Command(Binary(t), append([]string{"serve", n.Properties}, args...)...)
+	cmd.SysProcAttr = deathSignal()
+	n.log = &syncBuffer{}
+	cmd.Stdout, cmd.Stderr = n.log, n.log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	n.cmd, n.done = cmd, make(chan struct{})
+	done := n.done
+	go func() {
+		n.err = cmd.Wait()
+		close(done)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-done
+		if t.Failed() {
+			t.Logf("log of the node at %s:\n%s", n.Addr, tail(n.log.String(), 8000))
+		}
+	})
+}
+
+// WaitReady waits until /readyz answers 200.
+func (n *Node) WaitReady(t T, timeout time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.HTTP+"/readyz", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case <-n.done:
+			t.Fatalf("the node ended before it was ready: %v\n%s", n.err, n.log.String())
+		case <-ctx.Done():
+			t.Fatalf("the node was not ready in %v\n%s", timeout, n.log.String())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Stop sends SIGTERM and waits for a clean end.
+func (n *Node) Stop(t T) {
+	t.Helper()
+	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatalf("SIGTERM: %v", err)
+	}
+	select {
+	case <-n.done:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("the node did not stop within 30 s of SIGTERM\n%s", n.log.String())
+	}
+	if n.err != nil {
+		t.Fatalf("the node stopped with %v\n%s", n.err, n.log.String())
+	}
+}
+
+// Kill ends the process as kill -9 does.
+func (n *Node) Kill(t T) {
+	t.Helper()
+	if err := n.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-n.done
+}
+
+// Pid is the process id of the running node.
+func (n *Node) Pid() int { return n.cmd.Process.Pid }
+
+// Done is closed when the process has ended; Err tells how.
+func (n *Node) Done() <-chan struct{} { return n.done }
+
+// Err is how the process ended, nil for status 0; valid after Done.
+func (n *Node) Err() error { return n.err }
+
+// Log is what the node has printed since its last start.
+func (n *Node) Log() string { return n.log.String() }
+
+// Get fetches a page of the node's HTTP listener.
+func (n *Node) Get(t T, path string) (int, string) {
+	t.Helper()
+	resp, err := http.Get("http://" + n.HTTP + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, body.String()
+}
+
+// FreePorts returns ports of loopback that were free a moment ago.
+func FreePorts(t T, n int) []int {
+	t.Helper()
+	ports := make([]int, n)
+	for i := range ports {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		ports[i] = ln.Addr().(*net.TCPAddr).Port
+	}
+	return ports
+}
+
+// syncBuffer collects a process's output while others read it.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func tail(s string, n int) string {
+	if len(s) > n {
+		return "…" + s[len(s)-n:]
+	}
+	return s
+}
