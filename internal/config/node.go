@@ -5,23 +5,20 @@ import "moldau/internal/kafka"
 // Node is everything one process is told at its start, checked and with defaults filled in. Parts of it are handed to
 // the packages that need them.
 type Node struct {
-	ID        kafka.NodeID
-	Roles     Roles
-	Rack      string // "" = none
-	ClusterID string // "" = what meta.properties says, or a new one
+	ID    kafka.NodeID
+	Roles Roles
+	Rack  string // "" = none
 
-	Network     Network
-	HTTP        HTTP
-	Log         Logging
-	Storage     Storage
-	Requests    Requests
-	Quorum      Quorum
-	Session     Session
-	Topics      Topics
-	Replication Replication
-	Producers   Producers
-	Retention   Retention
-	Cleaner     Cleaner
+	Network   Network
+	HTTP      HTTP
+	Log       Logging
+	Storage   Storage
+	Requests  Requests
+	Quorum    Quorum
+	Session   Session
+	Topics    Topics
+	Producers Producers
+	Retention Retention
 }
 
 // Roles is what this process is to the cluster; at least one is set.
@@ -39,12 +36,8 @@ type Network struct {
 	MaxConnections     int32            // on all listeners together; math.MaxInt32 = no limit
 	MaxConnectionsByIP int32            // math.MaxInt32 = no limit
 	IPOverrides        map[string]int32 // IP address or host name → its own limit
-	MaxCreationRate    int32            // new connections per second; math.MaxInt32 = no limit
 	IdleMs             int64            // an idle connection is closed after this; negative = never
-	Backlog            int32
-	SendBufferBytes    int32 // -1 = the system's default
-	ReceiveBufferBytes int32 // -1 = the system's default
-	RequestTimeoutMs   int32 // for requests to other nodes
+	RequestTimeoutMs   int32            // for requests to other nodes
 }
 
 // HTTP is the listener for metrics, health and profiles.
@@ -69,7 +62,6 @@ type Storage struct {
 	StartCheckpointMs     int32 // log starts
 	WatermarkCheckpointMs int64
 	InitialDelayMs        int64 // before the first background task
-	DirFailureTimeoutMs   int64
 }
 
 // Requests is what one request may ask for.
@@ -80,7 +72,6 @@ type Requests struct {
 	FullValidation     bool  // compressed batches are opened and every record checked (record.validation=full)
 	UnstableVersions   bool
 	DeleteTopicEnabled bool
-	QueuedMaxBytes     int64 // -1 = no limit
 }
 
 // Quorum is the replicated metadata log.
@@ -88,8 +79,7 @@ type Quorum struct {
 	Voters    []Voter   // controller.quorum.voters; empty = not given
 	Bootstrap []Address // controller.quorum.bootstrap.servers; empty = not given
 
-	ElectionTimeoutMs, ElectionBackoffMaxMs, FetchTimeoutMs, RequestTimeoutMs, RetryBackoffMs, AppendLingerMs int32
-	FetchMaxBytes, SnapshotFetchMaxBytes                                                                      int32
+	ElectionTimeoutMs int32
 
 	SegmentBytes          int32
 	SegmentMs             int64
@@ -119,19 +109,6 @@ type Topics struct {
 	ReplicationFactor int16
 }
 
-// Replication is how followers copy.
-type Replication struct {
-	LagMaxMs                                              int64
-	Fetchers                                              int32
-	FetchMaxBytes, FetchResponseMaxBytes, FetchMinBytes   int32
-	FetchWaitMaxMs, FetchBackoffMs, SocketTimeoutMs       int32
-	SocketReceiveBufferBytes                              int32
-	AutoRebalance                                         bool
-	RebalanceCheckSeconds                                 int64
-	UncleanElectionIntervalMs                             int64
-	ConnectionSetupTimeoutMs, ConnectionSetupTimeoutMaxMs int64
-}
-
 // Producers is the state kept for idempotent producers.
 type Producers struct {
 	ExpiryMs      int32 // of an idle producer's sequence numbers
@@ -141,15 +118,4 @@ type Producers struct {
 // Retention is the background work that deletes old segments.
 type Retention struct {
 	CheckMs int64
-}
-
-// Cleaner is log compaction.
-type Cleaner struct {
-	Enabled           bool
-	Threads           int32
-	DedupeBufferBytes int64
-	IOBufferBytes     int32
-	IOLoadFactor      float64
-	MaxBytesPerSecond float64
-	BackoffMs         int64
 }

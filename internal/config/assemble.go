@@ -1,0 +1,178 @@
+package config
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"moldau/internal/kafka"
+)
+
+// assemble fills the typed struct and checks what only several keys together can tell.
+func (l *loader) assemble() Node {
+	n := Node{
+		ID:    l.nodeID(),
+		Roles: Roles{Broker: slices.Contains(l.list("process.roles"), "broker"), Controller: slices.Contains(l.list("process.roles"), "controller")},
+		Rack:  l.text("broker.rack"),
+		Log:   Logging{Format: l.text("log.format"), Level: l.text("log.level")},
+		Requests: Requests{
+			FetchMaxBytes:      l.int32("fetch.max.bytes"),
+			FetchSessionSlots:  l.int32("max.incremental.fetch.session.cache.slots"),
+			MaxPartitions:      l.int32("max.request.partition.size.limit"),
+			FullValidation:     l.text("record.validation") == "full",
+			UnstableVersions:   l.bool("unstable.api.versions.enable"),
+			DeleteTopicEnabled: l.bool("delete.topic.enable"),
+		},
+		Session: Session{
+			HeartbeatMs:                  l.int32("broker.heartbeat.interval.ms"),
+			TimeoutMs:                    l.int32("broker.session.timeout.ms"),
+			InitialRegistrationTimeoutMs: l.int32("initial.broker.registration.timeout.ms"),
+			ControlledShutdown:           l.bool("controlled.shutdown.enable"),
+		},
+		Topics: Topics{
+			AutoCreate:        l.bool("auto.create.topics.enable"),
+			Partitions:        l.int32("num.partitions"),
+			ReplicationFactor: l.replicationFactor(),
+		},
+		Producers: Producers{ExpiryMs: l.int32("producer.id.expiration.ms"), ExpiryCheckMs: l.int32("producer.id.expiration.check.interval.ms")},
+		Retention: Retention{CheckMs: l.int64("log.retention.check.interval.ms")},
+	}
+	n.Network = l.network(n.Roles)
+	n.HTTP = l.http()
+	n.Storage = l.storage()
+	n.Quorum = l.quorum(n)
+	if n.Session.HeartbeatMs < 1 || n.Session.HeartbeatMs >= n.Session.TimeoutMs {
+		l.fault("broker.heartbeat.interval.ms", "want from 1 to less than broker.session.timeout.ms, which is %d", n.Session.TimeoutMs)
+	}
+	l.retention()
+	return n
+}
+
+// nodeID mirrors KafkaConfig.populateSynonyms: either key sets the other.
+func (l *loader) nodeID() kafka.NodeID {
+	node, broker := l.int32("node.id"), l.int32("broker.id")
+	switch {
+	case !l.given("broker.id"):
+		return node
+	case broker < 0:
+		l.fault("broker.id", "want 0 or more: ids are given, never made up")
+	case l.given("node.id") && node != broker:
+		l.fault("broker.id", "is not the same as node.id, which is %d; take broker.id out", node)
+	}
+	return broker
+}
+
+func (l *loader) replicationFactor() int16 {
+	n := l.int32("default.replication.factor")
+	if n < 1 || n > math.MaxInt16 {
+		l.fault("default.replication.factor", "want from 1 to %d", math.MaxInt16)
+	}
+	return int16(n)
+}
+
+func (l *loader) storage() Storage {
+	key := "log.dirs"
+	if !l.given(key) {
+		key = "log.dir"
+	}
+	dirs := l.list(key)
+	for i, dir := range dirs {
+		if dir == "" || slices.Contains(dirs[:i], dir) {
+			l.fault(key, "want paths of folders, each once")
+			break
+		}
+	}
+	if len(dirs) == 0 {
+		l.fault(key, "want at least one folder")
+		return Storage{}
+	}
+	s := Storage{
+		Dirs:                  dirs,
+		MetadataDir:           l.text("metadata.log.dir"),
+		RecoveryThreads:       l.int32("num.recovery.threads.per.data.dir"),
+		FlushBeforeAck:        l.bool("log.flush.before.ack"),
+		CheckpointMs:          l.int32("log.flush.offset.checkpoint.interval.ms"),
+		StartCheckpointMs:     l.int32("log.flush.start.offset.checkpoint.interval.ms"),
+		WatermarkCheckpointMs: l.int64("replica.high.watermark.checkpoint.interval.ms"),
+		InitialDelayMs:        l.int64("log.initial.task.delay.ms"),
+	}
+	if s.MetadataDir == "" {
+		s.MetadataDir = dirs[0]
+	}
+	return s
+}
+
+func (l *loader) quorum(n Node) Quorum {
+	q := Quorum{
+		Voters:                l.voters(),
+		Bootstrap:             l.bootstrap(),
+		ElectionTimeoutMs:     l.int32("controller.quorum.election.timeout.ms"),
+		SegmentBytes:          l.int32("metadata.log.segment.bytes"),
+		SegmentMs:             l.int64("metadata.log.segment.ms"),
+		RetentionBytes:        l.int64("metadata.max.retention.bytes"),
+		RetentionMs:           l.int64("metadata.max.retention.ms"),
+		SnapshotMaxNewBytes:   l.int64("metadata.log.max.record.bytes.between.snapshots"),
+		SnapshotMaxIntervalMs: l.int64("metadata.log.max.snapshot.interval.ms"),
+		MaxIdleMs:             l.int32("metadata.max.idle.interval.ms"),
+	}
+	if l.given("internal.metadata.log.segment.bytes") {
+		q.SegmentBytes = l.int32("internal.metadata.log.segment.bytes")
+	}
+	listed := slices.ContainsFunc(q.Voters, func(v Voter) bool { return v.ID == n.ID })
+	if n.Roles.Controller && len(q.Voters) > 0 && !listed {
+		l.fault("controller.quorum.voters", "this node is a controller, so its node.id %d must be among them", n.ID)
+	}
+	return q
+}
+
+func (l *loader) voters() []Voter {
+	var voters []Voter
+	for _, element := range l.list("controller.quorum.voters") {
+		id, rest, ok := strings.Cut(element, "@")
+		address, good := parseAddress(rest)
+		if !ok || !isNumber(id) || !good || address.Host == "" {
+			l.fault("controller.quorum.voters", "want id@host:port, several separated by commas")
+			return nil
+		}
+		voter := Voter{kafka.NodeID(number(id)), address}
+		if slices.ContainsFunc(voters, func(v Voter) bool { return v.ID == voter.ID }) {
+			l.fault("controller.quorum.voters", "names node %d twice", voter.ID)
+			return nil
+		}
+		voters = append(voters, voter)
+	}
+	return voters
+}
+
+func (l *loader) bootstrap() []Address {
+	var addresses []Address
+	for _, element := range l.list("controller.quorum.bootstrap.servers") {
+		address, ok := parseAddress(element)
+		if !ok || address.Host == "" {
+			l.fault("controller.quorum.bootstrap.servers", "want host:port, several separated by commas")
+			return nil
+		}
+		addresses = append(addresses, address)
+	}
+	return addresses
+}
+
+// retention mirrors the checks of KafkaConfig.validateValues on the keys from which topics take their defaults.
+func (l *loader) retention() {
+	for _, key := range []string{"log.retention.ms", "log.retention.minutes", "log.retention.hours"} {
+		if l.given(key) && l.int64(key) == 0 {
+			l.fault(key, "want 1 or more, or -1 for ever")
+		}
+	}
+	for _, key := range []string{"log.roll.ms"} {
+		if l.given(key) && l.int64(key) < 1 {
+			l.fault(key, "want 1 or more")
+		}
+	}
+	if l.given("log.roll.jitter.ms") && l.int64("log.roll.jitter.ms") < 0 {
+		l.fault("log.roll.jitter.ms", "want 0 or more")
+	}
+	if low, high := l.int64("log.cleaner.min.compaction.lag.ms"), l.int64("log.cleaner.max.compaction.lag.ms"); low > high {
+		l.fault("log.cleaner.min.compaction.lag.ms", "want at most log.cleaner.max.compaction.lag.ms, which is %d", high)
+	}
+}

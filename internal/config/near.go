@@ -1,0 +1,64 @@
+package config
+
+import "strings"
+
+// nearest returns the known key that a user most probably meant by an unknown one.
+func nearest(key string) (string, bool) {
+	// Other separators, another case, or underscores as in an environment variable.
+	plainKey := plainName(key)
+	for _, row := range Rows(BrokerScope) {
+		if row.Standing != Removed && plainName(row.Name) == plainKey {
+			return row.Name, true
+		}
+	}
+	// A topic's key in a node's file.
+	if row, ok := topicByName[key]; ok {
+		if len(row.Synonyms) > 0 {
+			return row.Synonyms[0].Name, true
+		}
+		return "", false
+	}
+	// Misspelt: up to two letters, fewer in a short word, where two letters make another word.
+	best, bestDistance := "", min(2, len(key)/4)+1
+	for _, row := range Rows(BrokerScope) {
+		if row.Standing == Removed {
+			continue
+		}
+		if d := distance(key, row.Name, bestDistance); d < bestDistance {
+			best, bestDistance = row.Name, d
+		}
+	}
+	return best, best != ""
+}
+
+func plainName(s string) string {
+	return strings.NewReplacer(".", "", "-", "", "_", "").Replace(strings.ToLower(s))
+}
+
+// distance counts the insertions, deletions, substitutions and swaps of neighbours that turn a into b, each once
+// (optimal string alignment). It may stop at limit.
+func distance(a, b string, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	before, above := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, above = above, row
+	}
+	return above[len(b)]
+}

@@ -1,0 +1,15 @@
+package config
+
+// ownRows declares: what only moldau has.
+var ownRows = []Row{
+	{Name: "log.flush.before.ack", Type: Bool, Default: "true",
+		Text: "Answer acks=all only when the records are on disk. false gives Kafka's promise: they are in the memory of every replica in sync."},
+	{Name: "record.validation", Type: String, Default: "standard", Check: oneOf("standard", "full"),
+		Text: "full opens every compressed batch and checks each record in it; standard does so only where it must."},
+	{Name: "http.listeners", Type: List, Default: "http://127.0.0.1:9644",
+		Text: "Where to serve metrics, health and profiles: http://host:port. Empty switches it off. If the default's port is taken, any free one is used."},
+	{Name: "log.format", Type: String, Default: "text", Check: oneOf("text", "json"),
+		Text: "How log lines look: text for people, json for machines."},
+	{Name: "log.level", Type: String, Default: "info", Check: oneOf("debug", "info", "warn", "error"),
+		Text: "The least severe log lines that are written."},
+}

@@ -1,0 +1,30 @@
+package config
+
+// quotaRows declares: quotas.
+var quotaRows = because("quotas", []Row{
+	{Name: "quota.window.num", Type: Int, Default: "11", Check: atLeast(1), Standing: Later,
+		Text: "Samples that client quotas are measured over."},
+	{Name: "quota.window.size.seconds", Type: Int, Default: "1", Check: atLeast(1), Standing: Later,
+		Text: "Length of one such sample."},
+	{Name: "controller.quota.window.num", Type: Int, Default: "11", Check: atLeast(1), Standing: Later,
+		Text: "Samples that the quota on topic changes is measured over."},
+	{Name: "controller.quota.window.size.seconds", Type: Int, Default: "1", Check: atLeast(1), Standing: Later,
+		Text: "Length of one such sample."},
+	{Name: "replication.quota.window.num", Type: Int, Default: "11", Check: atLeast(1), Standing: Later,
+		Text: "Samples that replication throttles are measured over."},
+	{Name: "replication.quota.window.size.seconds", Type: Int, Default: "1", Check: atLeast(1), Standing: Later,
+		Text: "Length of one such sample."},
+	{Name: "alter.log.dirs.replication.quota.window.num", Type: Int, Default: "11", Check: atLeast(1), Standing: Later,
+		Text: "Samples that the throttle on moves between folders is measured over."},
+	{Name: "alter.log.dirs.replication.quota.window.size.seconds", Type: Int, Default: "1", Check: atLeast(1), Standing: Later,
+		Text: "Length of one such sample."},
+	{Name: "leader.replication.throttled.rate", Type: Long, Default: "9223372036854775807", Check: atLeast(0), Dynamic: PerBroker, Hidden: true, Standing: Later,
+		Text: "Bytes per second that a leader sends to throttled followers."},
+	{Name: "follower.replication.throttled.rate", Type: Long, Default: "9223372036854775807", Check: atLeast(0), Dynamic: PerBroker, Hidden: true, Standing: Later,
+		Text: "Bytes per second that a throttled follower fetches."},
+	{Name: "replica.alter.log.dirs.io.max.bytes.per.second", Type: Long, Default: "9223372036854775807", Check: atLeast(0), Dynamic: PerBroker, Hidden: true, Standing: Later,
+		Text: "Bytes per second for moves between folders."},
+	{Name: "client.quota.callback.class", Type: Class, Unset: true, Standing: Refused,
+		Text: "A Java class that decides quotas.",
+		Why:  "Java classes cannot be loaded, and without this one clients would not be limited"},
+})
