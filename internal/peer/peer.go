@@ -131,7 +131,9 @@ func (c *Conn) Send(ctx context.Context, req kmsg.Request) (*Call, error) {
 }
 
 // SendUnlisted sends a request as it is, for private API keys that ApiVersions does not list.
-func (c *Conn) SendUnlisted(ctx context.Context, req kmsg.Request) (*Call, error) { return c.send(ctx, req) }
+func (c *Conn) SendUnlisted(ctx context.Context, req kmsg.Request) (*Call, error) {
+	return c.send(ctx, req)
+}
 
 // Call is a request that has been sent.
 type Call struct {
