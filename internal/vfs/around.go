@@ -121,11 +121,27 @@ func (f *aroundFile) Allocate(size int64) error {
 }
 
 func (f *aroundFile) SyncData() error {
-	return f.a.run(Op{Kind: OpSyncData, Path: f.path}, f.file.SyncData)
+	return f.sync(OpSyncData, f.file.SyncData)
 }
 
 func (f *aroundFile) Sync() error {
-	return f.a.run(Op{Kind: OpSync, Path: f.path}, f.file.Sync)
+	return f.sync(OpSync, f.file.Sync)
+}
+
+func (f *aroundFile) sync(kind OpKind, do func() error) error {
+	err := f.a.run(Op{Kind: kind, Path: f.path}, do)
+	var lost *lostSync
+	if errors.As(err, &lost) {
+		f.failSync()
+	}
+	return err
+}
+
+// failSync tells a file of Mem, under any number of wrappers, that its sync has failed.
+func (f *aroundFile) failSync() {
+	if file, ok := f.file.(interface{ failSync() }); ok {
+		file.failSync()
+	}
 }
 
 func (f *aroundFile) Size() (size int64, err error) {

@@ -8,8 +8,9 @@ import (
 )
 
 // Rule decides whether an operation fails: it returns nil to let it pass, or the error (syscall.EIO, syscall.ENOSPC,
-// ShortWrite …) that is returned in its place, wrapped as the operating system's errors are. Rules are called by many
-// goroutines at once.
+// ShortWrite …) that is returned in its place, wrapped as the operating system's errors are. When it fails the sync of a
+// file on a Mem, the unsynced data never becomes durable, even if a later sync succeeds: so it is on Linux. Rules are
+// called by many goroutines at once.
 type Rule func(op Op) error
 
 // Inject is an FS that passes everything on to another one, except what a rule says must fail. It counts operations.
@@ -51,9 +52,12 @@ func (i *Inject) run(op Op, do func() error) error {
 	}
 	op.Index = i.count.Add(1) - 1
 	err := i.verdict(op)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = do()
-	} else {
+	case op.Kind == OpSync || op.Kind == OpSyncData:
+		err = failed(op, &lostSync{err})
+	default:
 		err = failed(op, err)
 	}
 	if i.After != nil {
@@ -138,3 +142,9 @@ type shortWrite struct {
 
 func (s *shortWrite) Error() string { return fmt.Sprintf("after %d bytes: %v", s.bytes, s.err) }
 func (s *shortWrite) Unwrap() error { return s.err }
+
+// lostSync marks the error of a sync that a rule made fail.
+type lostSync struct{ err error }
+
+func (l *lostSync) Error() string { return l.err.Error() }
+func (l *lostSync) Unwrap() error { return l.err }

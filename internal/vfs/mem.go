@@ -82,14 +82,12 @@ func (m *Mem) Usage(path string) (Usage, error) {
 	return Usage{Total: m.capacity, Free: max(m.capacity-m.used, 0)}, nil
 }
 
-// lock is m.mu.Lock for operations that stamp times: the clock is somebody else's code and is asked before.
-func (m *Mem) lock() (now time.Time) {
+// clock asks the time, with no lock held: the clock is somebody else's code.
+func (m *Mem) clock() time.Time {
 	m.mu.Lock()
-	clock := m.now
+	now := m.now
 	m.mu.Unlock()
-	now = clock()
-	m.mu.Lock()
-	return now
+	return now()
 }
 
 // elements splits a path; relative ones start at the root too.
@@ -99,6 +97,11 @@ func elements(path string) []string {
 		return nil
 	}
 	return strings.Split(clean, "/")
+}
+
+// within tells whether path lies below folder.
+func within(path, folder []string) bool {
+	return len(path) > len(folder) && slices.Equal(path[:len(folder)], folder)
 }
 
 func (m *Mem) walkLocked(path []string) (*node, error) {
@@ -141,7 +144,8 @@ func (m *Mem) slotLocked(path string) (slot, *node, error) {
 
 // Open opens a file.
 func (m *Mem) Open(path string, flag Flag) (File, error) {
-	now := m.lock()
+	now := m.clock()
+	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.openLocked(path, flag, now)
 	if err != nil {
@@ -154,6 +158,8 @@ func (m *Mem) Open(path string, flag Flag) (File, error) {
 func (m *Mem) openLocked(path string, flag Flag, now time.Time) (*node, error) {
 	at, n, err := m.slotLocked(path)
 	switch {
+	case err == syscall.EBUSY:
+		return nil, syscall.EISDIR
 	case err != nil:
 		return nil, err
 	case n == nil && flag&Create == 0:
@@ -176,7 +182,8 @@ func (m *Mem) openLocked(path string, flag Flag, now time.Time) (*node, error) {
 
 // MkdirAll makes a folder and its parents.
 func (m *Mem) MkdirAll(path string) error {
-	now := m.lock()
+	now := m.clock()
+	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := m.root
 	for _, name := range elements(path) {
@@ -195,7 +202,8 @@ func (m *Mem) MkdirAll(path string) error {
 
 // Rename replaces newPath in one step: after a crash either all of it has happened or nothing.
 func (m *Mem) Rename(oldPath, newPath string) error {
-	now := m.lock()
+	now := m.clock()
+	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.renameLocked(oldPath, newPath, now); err != nil {
 		return &os.LinkError{Op: "rename", Old: oldPath, New: newPath, Err: err}
@@ -215,16 +223,14 @@ func (m *Mem) renameLocked(oldPath, newPath string, now time.Time) error {
 	switch {
 	case err != nil:
 		return err
+	case old != nil && old.isDir():
+		return syscall.EEXIST
 	case old == n:
 		return nil
-	case n.isDir() && slices.Equal(elements(oldPath), elements(newPath)[:min(len(elements(oldPath)), len(elements(newPath)))]):
-		return syscall.EINVAL // into itself
-	case old != nil && old.isDir() && !n.isDir():
-		return syscall.EISDIR
-	case old != nil && !old.isDir() && n.isDir():
+	case old != nil && n.isDir():
 		return syscall.ENOTDIR
-	case old != nil && len(old.names) > 0:
-		return syscall.ENOTEMPTY
+	case n.isDir() && within(elements(newPath), elements(oldPath)):
+		return syscall.EINVAL
 	}
 	m.changeLocked(nameChange{from: from, to: to, node: n, gone: old}, now)
 	return nil
@@ -232,7 +238,8 @@ func (m *Mem) renameLocked(oldPath, newPath string, now time.Time) error {
 
 // Remove removes a file or an empty folder. Open files live on, without a name, until they are closed.
 func (m *Mem) Remove(path string) error {
-	now := m.lock()
+	now := m.clock()
+	m.mu.Lock()
 	defer m.mu.Unlock()
 	at, n, err := m.slotLocked(path)
 	if err == nil && n == nil {
@@ -250,7 +257,8 @@ func (m *Mem) Remove(path string) error {
 
 // RemoveAll removes whatever is at path. It is not one step: a crash can leave any part.
 func (m *Mem) RemoveAll(path string) error {
-	now := m.lock()
+	now := m.clock()
+	m.mu.Lock()
 	defer m.mu.Unlock()
 	at, n, err := m.slotLocked(path)
 	if err == syscall.ENOENT || err == nil && n == nil {
@@ -305,7 +313,8 @@ func (n *node) entry(name string) Entry {
 
 // Lock takes an exclusive lock on a file. Locks end with the process: clones have none.
 func (m *Mem) Lock(path string) (io.Closer, error) {
-	now := m.lock()
+	now := m.clock()
+	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.openLocked(path, Create, now)
 	if err == nil && n.locked {

@@ -133,6 +133,7 @@ func (m *Mem) loseData(dir *node, d dice) {
 		n.disk = n.survivor(d)
 		n.cache = image{n.disk.size, maps.Clone(n.disk.pages)}
 		n.cut, n.dirty, n.linked, n.charged = n.disk.size, nil, true, 0
+		n.reserved = min(n.reserved, pagesFor(n.disk.size))
 		m.chargeLocked(n)
 	}
 }
@@ -152,15 +153,13 @@ func (b *body) survivor(d dice) image {
 		left.pages = map[int64]*page{}
 	}
 	reached := b.cache.size // writes at or behind it went to space that nothing refers to
-	if b.cut < b.disk.size {
-		if d.kept() {
-			left.cutTo(b.cut)
-		} else {
-			reached = min(reached, pagesFor(b.cut)*pageBytes)
+	if b.cut < b.disk.size && !d.kept() {
+		reached = min(reached, pagesFor(b.cut)*pageBytes) // and what grew after the lost cut is lost with it
+	} else {
+		left.cutTo(min(b.cut, left.size))
+		if b.cache.size > left.size {
+			left.size += d.growth(b.cache.size - left.size)
 		}
-	}
-	if b.cache.size > left.size {
-		left.size += d.growth(b.cache.size - left.size)
 	}
 	for _, i := range slices.Sorted(maps.Keys(b.dirty)) {
 		if i*pageBytes < reached {

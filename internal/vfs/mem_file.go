@@ -196,8 +196,7 @@ func (f *memFile) use(op string, do func() error) error {
 
 // change is use for what needs a file opened for writing, and takes a new modification time.
 func (f *memFile) change(op string, do func() error) error {
-	now := f.m.lock()
-	f.m.mu.Unlock()
+	now := f.m.clock()
 	return f.use(op, func() error {
 		if !f.writable {
 			return syscall.EBADF
@@ -254,6 +253,14 @@ func (f *memFile) Sync() error {
 		delete(f.m.dirty, f.n)
 		return nil
 	})
+}
+
+// failSync is what Linux makes of a sync that fails: programs go on seeing the data, nothing will write it any more, and
+// the next sync reports success.
+func (f *memFile) failSync() {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	f.n.dirty = nil
 }
 
 func (f *memFile) Size() (size int64, err error) {

@@ -18,7 +18,7 @@ type slot struct {
 type nameChange struct {
 	from, to slot
 	node     *node
-	gone     *node   // what loses its last name by it: the removed one, or the one that a rename replaces
+	gone     *node   // what loses its name by it: the removed node, or the file that a rename replaces
 	waits    []*node // folders whose sync is outstanding
 }
 

@@ -22,7 +22,8 @@ type FS interface {
 	Open(path string, flag Flag) (File, error)
 	// MkdirAll makes a folder and its parents; an existing folder is no error.
 	MkdirAll(path string) error
-	// Rename replaces newPath in one step. Durable after SyncDir of the folder(s).
+	// Rename moves a file or folder, and replaces a file at newPath, in one step. A folder there is not replaced: the
+	// error satisfies errors.Is(err, fs.ErrExist). Durable after SyncDir of both folders.
 	Rename(oldPath, newPath string) error
 	// Remove removes a file or an empty folder.
 	Remove(path string) error
@@ -33,7 +34,8 @@ type FS interface {
 	Stat(path string) (Entry, error)
 	// SyncDir makes the names in a folder durable: creates, renames and removes.
 	SyncDir(path string) error
-	// SyncFS makes everything on the filesystem of path durable, data and names.
+	// SyncFS makes everything on the filesystem of path durable, data and names. Write-backs that failed since the first
+	// SyncFS of that path are reported, earlier ones may not be: call it once at start.
 	SyncFS(path string) error
 	// Lock takes an exclusive lock on a file, made if missing, and fails with ErrLocked at once when another process,
 	// or another Lock call of this one, has it. Closing releases it.
