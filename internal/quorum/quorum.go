@@ -5,13 +5,20 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
 
+	"moldau/internal/batch"
+	"moldau/internal/invariant"
 	"moldau/internal/kafka"
 	"moldau/internal/metrics"
 	"moldau/internal/vfs"
+	"moldau/internal/xsync"
 )
 
 // MaxBatchBytes is the largest record batch, header included, that one Propose may make.
@@ -27,7 +34,7 @@ const TopicName = "__cluster_metadata"
 // it may still be committed by a later leader. It is Kafka's NOT_CONTROLLER.
 var ErrNotLeader = fmt.Errorf("this node does not lead the metadata quorum: %w", kerr.NotController)
 
-// ErrBusy says that too much is proposed and not yet committed. It is retriable.
+// ErrBusy says that too much is proposed and not yet delivered. It is retriable.
 var ErrBusy = fmt.Errorf("the metadata log is behind with its writes: %w", kerr.RequestTimedOut)
 
 // ErrStopped says that Stop was called.
@@ -39,7 +46,7 @@ type Listener interface {
 	// valid until the next one is asked for.
 	Snapshot(id SnapshotID, appendTimestamp int64, records iter.Seq2[[]byte, error]) error
 	// Commit brings the records of one batch, the first of them at offset base. Their bytes must not be changed and may
-	// be kept.
+	// be kept. Control batches are left out, so bases have gaps.
 	Commit(base kafka.Offset, epoch kafka.Epoch, appendTimestamp int64, records [][]byte) error
 	// Lead says that this node leads epoch, and that everything committed before has been delivered.
 	Lead(epoch kafka.Epoch)
@@ -53,15 +60,11 @@ type Options struct {
 	Dir       string // metadata.log.dir
 	NodeID    kafka.NodeID
 	DirID     kafka.DirID // of Dir
-	ClusterID string
-	Endpoints []Endpoint // this node's controller listeners, for the voter set
+	Endpoints []Endpoint  // this node's controller listeners, for the voter set
 	Listener  Listener
 	Now       func() time.Time
 	Logger    *slog.Logger
 	Metrics   *metrics.Set // nil: none
-
-	ElectionMs  int // controller.quorum.election.timeout.ms
-	HeartbeatMs int // how often a leader of several voters shows that it lives; at most a third of ElectionMs
 
 	SegmentBytes       int   // metadata.log.segment.bytes
 	SegmentMs          int64 // metadata.log.segment.ms
@@ -92,34 +95,403 @@ type SnapshotID struct {
 }
 
 // Quorum is this node's part of the metadata quorum.
-type Quorum struct{}
+type Quorum struct {
+	o     Options
+	self  Voter
+	store *store
 
-// Open recovers the metadata log, or makes a new one whose only voter is this node. Nothing runs before Start.
-func Open(o Options) (*Quorum, error) { return nil, errors.ErrUnsupported }
+	// For the loop alone.
+	raft         *raft.RawNode
+	ledTerm      uint64 // the last term whose leadership was announced
+	leaderChange uint64 // index of the entry that announced it
+	endpoints    bool   // this leadership has looked whether the voter set names our endpoints right
 
-// Start starts the loop and the deliveries to the Listener.
-func (q *Quorum) Start() {}
+	snapshotting xsync.Mutex // held by WriteSnapshot; taken before mu and the store's
 
-// Stop ends both, waits for them and closes the log. Proposals in flight end with ErrStopped.
-func (q *Quorum) Stop() error { return nil }
+	mu            xsync.Mutex // guards what follows; never held across disk I/O or a call of the Listener
+	leader        kafka.NodeID
+	epoch         kafka.Epoch // raft's term
+	leading       bool        // Propose is allowed: the LeaderChange of epoch is on its way or in the log
+	next          kafka.Offset
+	queue         []proposal // for the loop
+	inflight      []waiting  // by ascending offset
+	inflightBytes int
+	highWatermark kafka.Offset
+	delivered     kafka.Offset // the Listener has had everything below
+	events        []event      // for the Listener, in order
+	members       members
+	observers     map[observer]*Replica
+	changed       chan struct{} // nil until somebody asks for it
+	sinceSnapshot int64         // bytes delivered and in no snapshot
+	snapshotEra   int           // counts snapshots taken
+	overdue       bool          // the snapshot interval has passed since the last one
+	wishPending   bool          // a snapshot was asked for and is not done
+	err           error
+	stopped       bool
 
-// Failed is closed when the quorum cannot go on; Err then says why.
-func (q *Quorum) Failed() <-chan struct{} { return nil }
-
-// Err returns the error that ended the quorum, or nil.
-func (q *Quorum) Err() error { return nil }
-
-// Propose appends the records as one batch, if this node leads epoch. lastOffset is where the last of them will be. done
-// receives exactly one value: nil when they are committed and the Listener has had them, else why that is not known.
-func (q *Quorum) Propose(epoch kafka.Epoch, records [][]byte) (lastOffset kafka.Offset, done <-chan error, err error) {
-	return -1, nil, errors.ErrUnsupported
+	wake           chan struct{} // the queue has something
+	applyWake      chan struct{} // there is something for the Listener
+	snapshotWanted chan struct{}
+	stop           chan struct{} // closed by Stop
+	failed         chan struct{} // closed by fail
+	goroutines     sync.WaitGroup
+	metrics        *quorumMetrics
 }
 
-// SnapshotWanted receives a value when enough has been committed, or enough time has passed, since the last snapshot.
-func (q *Quorum) SnapshotWanted() <-chan struct{} { return nil }
+// Open recovers the metadata log, or forms a new one whose only voter is this node. Nothing runs before Start.
+func Open(o Options) (*Quorum, error) {
+	self := Voter{ID: o.NodeID, DirID: o.DirID, Endpoints: o.Endpoints}
+	s, err := openStore(o, []Voter{self})
+	if err != nil {
+		return nil, fmt.Errorf("metadata log in %s: %w", o.Dir, err)
+	}
+	newest := s.newestSnapshot()
+	q := &Quorum{
+		o: o, self: self, store: s,
+		leader: kafka.NoNode, epoch: kafka.Epoch(s.stored.GetTerm()),
+		highWatermark: newest.id.EndOffset, members: members{sets: []votersAt{newest.voters}},
+		observers: make(map[observer]*Replica),
+		wake:      make(chan struct{}, 1), applyWake: make(chan struct{}, 1), snapshotWanted: make(chan struct{}, 1),
+		stop: make(chan struct{}), failed: make(chan struct{}),
+	}
+	if err := q.checkVoters(); err != nil {
+		s.log.Abandon()
+		return nil, fmt.Errorf("metadata log in %s: %w", o.Dir, err)
+	}
+	q.raft, err = raft.NewRawNode(&raft.Config{
+		ID: raftID(o.DirID), Storage: s, Applied: newest.index, Logger: raftLogger{o.Logger, s},
+		// A sole voter is never ticked: it campaigns at once, and nobody can depose it.
+		ElectionTick: 10, HeartbeatTick: 1,
+		MaxSizePerMsg: 1 << 20, MaxCommittedSizePerReady: maxTailBytes, MaxInflightMsgs: 256,
+		// Propose refuses long before raft would, because a proposal that raft dropped would break the offsets promised to
+		// those behind it.
+		MaxUncommittedEntriesSize: 4 * maxInflightBytes,
+		CheckQuorum:               true, PreVote: true, StepDownOnRemoval: true, DisableProposalForwarding: true,
+	})
+	if err != nil {
+		s.log.Abandon()
+		return nil, fmt.Errorf("metadata log in %s: %w", o.Dir, err)
+	}
+	if o.Metrics != nil {
+		q.metrics = newMetrics(o.Metrics, q)
+	}
+	return q, nil
+}
 
-// WriteSnapshot stores a snapshot made of the records that emit passes on, and deletes what it makes superfluous. id must
-// end at a record that has been delivered.
-func (q *Quorum) WriteSnapshot(id SnapshotID, emit func(record func([]byte) error) error) error {
-	return errors.ErrUnsupported
+func (q *Quorum) checkVoters() error {
+	voters := q.members.newest().voters
+	if len(voters) == 1 && voters[0].ID == q.self.ID && voters[0].DirID == q.self.DirID {
+		return nil
+	}
+	return fmt.Errorf("its voters are %v, but this is node %d with directory id %v; only a sole voter that is this node can run",
+		voters, q.self.ID, q.self.DirID)
+}
+
+// Start starts the loop and the deliveries to the Listener.
+func (q *Quorum) Start() {
+	q.goroutines.Go(q.run)
+	q.goroutines.Go(q.deliver)
+}
+
+// Stop ends both, waits for them and closes the log. Proposals in flight end with ErrStopped.
+func (q *Quorum) Stop() error {
+	q.mu.Lock()
+	if q.stopped {
+		q.mu.Unlock()
+		return nil
+	}
+	q.stopped = true
+	q.resignLocked(ErrStopped)
+	close(q.stop)
+	q.mu.Unlock()
+	q.goroutines.Wait()
+
+	q.mu.Lock()
+	q.releaseLocked(q.inflight, ErrStopped)
+	q.inflight = nil
+	q.changeLocked()
+	err := q.err
+	q.mu.Unlock()
+	if err != nil {
+		q.store.log.Abandon()
+		return err
+	}
+	commit := q.raft.BasicStatus().HardState.GetCommit()
+	return errors.Join(writeCommit(q.store.fs, q.store.dir, commit), q.store.log.Close())
+}
+
+// Failed is closed when the quorum cannot go on; Err then says why.
+func (q *Quorum) Failed() <-chan struct{} { return q.failed }
+
+// Err returns the error that ended the quorum, or nil. It is Kafka's KAFKA_STORAGE_ERROR.
+func (q *Quorum) Err() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.err
+}
+
+// fail ends the quorum. Only the first error counts.
+func (q *Quorum) fail(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err != nil {
+		return
+	}
+	q.err = fmt.Errorf("metadata log in %s: %w (%w)", q.o.Dir, err, kerr.KafkaStorageError)
+	q.o.Logger.Error("the metadata log has failed", "err", err)
+	q.resignLocked(q.err)
+	q.releaseLocked(q.inflight, q.err)
+	q.inflight = nil
+	close(q.failed)
+	q.changeLocked()
+}
+
+// run is the loop around raft.
+func (q *Quorum) run() {
+	// Raft reports a failed read by calling its logger's Panicf, which ends this goroutine; see raftLogger.
+	defer func() {
+		if q.store.readErr != nil {
+			q.fail(q.store.readErr)
+		}
+	}()
+	for {
+		q.step()
+		for q.raft.HasReady() {
+			ready := q.raft.Ready()
+			if err := q.handle(ready); err != nil {
+				q.fail(err)
+				return
+			}
+			q.raft.Advance(ready)
+			q.observeRole()
+			// What was proposed while handle synced joins the next group.
+			q.step()
+		}
+		if q.campaigns() {
+			continue
+		}
+		select {
+		case <-q.stop:
+			return
+		case <-q.failed: // the Listener refused something
+			return
+		case <-q.wake:
+		}
+	}
+}
+
+// campaigns starts an election when there is nobody to wait for. All that is known to be committed has been through handle
+// by now, so every voter change among it is in force.
+func (q *Quorum) campaigns() bool {
+	if q.raft.BasicStatus().RaftState == raft.StateLeader {
+		return false
+	}
+	err := q.raft.Campaign()
+	invariant.Check(err == nil && q.raft.HasReady(), "a sole voter cannot campaign: %v", err)
+	return true
+}
+
+// step hands what was proposed to raft.
+func (q *Quorum) step() {
+	q.mu.Lock()
+	queue := q.queue
+	q.queue = nil
+	q.mu.Unlock()
+	for _, p := range queue {
+		var err error
+		if p.change != nil {
+			err = q.raft.ProposeConfChange(p.change)
+		} else {
+			err = q.raft.Propose(p.data)
+		}
+		if err != nil {
+			// Leadership is lost or on its way to somebody else. Offsets promised to the rest of the queue are void too.
+			q.o.Logger.Warn("raft dropped a proposal", "err", err)
+			q.mu.Lock()
+			q.resignLocked(ErrNotLeader)
+			q.mu.Unlock()
+			return
+		}
+	}
+}
+
+// handle does what raft asks for: term and vote, then entries, durably; then what is committed.
+func (q *Quorum) handle(ready raft.Ready) error {
+	invariant.Check(len(ready.Messages) == 0 && raft.IsEmptySnap(ready.Snapshot), "a sole voter has a message for somebody")
+	if !raft.IsEmptyHardState(ready.HardState) {
+		if err := q.saveState(ready.HardState); err != nil {
+			return err
+		}
+	}
+	if len(ready.Entries) > 0 {
+		started := q.o.Now()
+		n, err := q.store.append(ready.Entries)
+		if err != nil {
+			return fmt.Errorf("store %d raft entries: %w", len(ready.Entries), err)
+		}
+		q.metrics.appended(len(ready.Entries), n, q.o.Now().Sub(started))
+	}
+	if len(ready.CommittedEntries) > 0 {
+		return q.committed(ready.CommittedEntries)
+	}
+	return nil
+}
+
+// saveState makes term and vote durable if they changed.
+func (q *Quorum) saveState(hard *pb.HardState) error {
+	old := q.store.stored
+	if hard.GetTerm() == old.GetTerm() && hard.GetVote() == old.GetVote() {
+		return nil
+	}
+	epoch, err := epochOf(hard.GetTerm())
+	if err != nil {
+		return err
+	}
+	q.mu.Lock()
+	leader, known := q.members.byRaftID(q.raft.BasicStatus().Lead)
+	vote, voted := q.members.byRaftID(hard.GetVote())
+	q.mu.Unlock()
+	leaderID := kafka.NoNode
+	if known {
+		leaderID = leader.ID
+	}
+	invariant.Check(voted || hard.GetVote() == 0, "vote for %x, who is no voter", hard.GetVote())
+	var votedFor *Voter
+	if voted {
+		votedFor = &vote
+	}
+	if err := writeState(q.store.fs, q.store.dir, epoch, leaderID, votedFor); err != nil {
+		return fmt.Errorf("store term and vote: %w", err)
+	}
+	q.store.stored = hard
+	return nil
+}
+
+// committed applies voter changes and moves the high watermark.
+func (q *Quorum) committed(entries []*pb.Entry) error {
+	for _, e := range entries {
+		if err := q.applyVoters(e); err != nil {
+			return err
+		}
+	}
+	last, err := q.store.position(entries[len(entries)-1].GetIndex())
+	invariant.Check(err == nil, "committed entry is not in the log: %v", err)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.highWatermark = last.end
+	q.changeLocked()
+	signal(q.applyWake)
+	return nil
+}
+
+func (q *Quorum) applyVoters(e *pb.Entry) error {
+	if e.GetType() == pb.EntryConfChangeV2 {
+		change, voters, err := confChangeVoters(e.GetData())
+		if err != nil {
+			return err
+		}
+		// Raft works with a set from its application on. A node that forgot one it had applied could win an election in the
+		// set before: two leaders in one term.
+		if err := writeCommit(q.store.fs, q.store.dir, e.GetIndex()); err != nil {
+			return fmt.Errorf("store the commit index: %w", err)
+		}
+		q.raft.ApplyConfChange(change)
+		q.addVoters(e.GetIndex(), voters)
+		return nil
+	}
+	b := batch.Batch(e.GetData())
+	if len(b) == 0 || !b.Control() {
+		return nil
+	}
+	return eachControl(b, func(kind batch.ControlType, value []byte) error {
+		if kind != batch.ControlKRaftVoters {
+			return nil
+		}
+		voters, _, err := parseVoters(value)
+		if err == nil {
+			q.addVoters(e.GetIndex(), voters)
+		}
+		return err
+	})
+}
+
+func (q *Quorum) addVoters(index uint64, voters []Voter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.members.add(index, voters)
+}
+
+// observeRole acts on what raft thinks of the leadership now.
+func (q *Quorum) observeRole() {
+	status := q.raft.BasicStatus()
+	leads := status.RaftState == raft.StateLeader
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	leader := kafka.NoNode
+	if v, ok := q.members.byRaftID(status.Lead); ok {
+		leader = v.ID
+	}
+	epoch := kafka.Epoch(status.HardState.GetTerm())
+	if q.leading && (!leads || epoch != q.epoch) {
+		q.resignLocked(ErrNotLeader)
+	}
+	if leader != q.leader || epoch != q.epoch {
+		q.leader, q.epoch = leader, epoch
+		q.changeLocked()
+	}
+	switch {
+	case leads && status.HardState.GetTerm() != q.ledTerm:
+		q.ledTerm, q.endpoints = status.HardState.GetTerm(), false
+		q.announceLocked()
+	case leads && q.leading && !q.endpoints && status.Applied >= q.leaderChange:
+		q.endpoints = true
+		q.correctEndpointsLocked()
+	}
+}
+
+// announceLocked proposes the LeaderChange that a leadership starts with and tells the Listener when it is committed. Raft
+// has appended its empty entry, one record, and nothing else yet: the log's own end is one before the end that counts.
+func (q *Quorum) announceLocked() {
+	index := q.store.lastIndex() + 2
+	now := q.o.Now().UnixMilli()
+	set := q.members.newest()
+	b := leaderChangeBatch(index, q.self.ID, set.voters, []Voter{q.self}, !set.inLog, now)
+	q.next = q.store.log.LogEnd() + 1 + int64(b.Count())
+	q.leading = true
+	q.leaderChange = index
+	q.queue = append(q.queue, proposal{data: b})
+	q.events = append(q.events, event{lead: true, epoch: q.epoch, after: q.next})
+}
+
+// correctEndpointsLocked proposes a voter change if this node's listeners are others than the voter set says. Raft takes it
+// only when the leader's first entries have been applied. Mirrors UpdateRaftVoter; KIP-853.
+func (q *Quorum) correctEndpointsLocked() {
+	voters := slices.Clone(q.members.newest().voters)
+	i := slices.IndexFunc(voters, func(v Voter) bool { return v.ID == q.self.ID && v.DirID == q.self.DirID })
+	if i < 0 || sameVoter(voters[i], q.self) {
+		return
+	}
+	voters[i] = q.self
+	change := &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{
+		{Type: pb.ConfChangeUpdateNode.Enum(), NodeId: new(raftID(q.self.DirID))},
+	}}
+	q.next++
+	q.queue = append(q.queue, proposal{change: encodeConfChange(change, voters, q.o.Now().UnixMilli())})
+	signal(q.wake)
+}
+
+// changeLocked wakes those who wait on Changed.
+func (q *Quorum) changeLocked() {
+	if q.changed != nil {
+		close(q.changed)
+		q.changed = nil
+	}
+}
+
+// signal makes sure that a channel of capacity one holds a value.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

@@ -1,0 +1,84 @@
+package quorum
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"moldau/internal/invariant"
+	"moldau/internal/kafka"
+)
+
+// maxInflightBytes bounds what is proposed and not yet delivered.
+const maxInflightBytes = 16 << 20
+
+// proposal is an entry on its way to raft: a batch, or a voter change.
+type proposal struct {
+	data   []byte
+	change *pb.ConfChangeV2
+}
+
+// waiting is a proposal that somebody waits for.
+type waiting struct {
+	last  kafka.Offset
+	bytes int
+	done  chan<- error // capacity one
+}
+
+// Propose appends the records as one batch, if this node leads epoch. lastOffset is where the last of them will be. done
+// receives exactly one value: nil when they are committed and the Listener has had them, else why that is not known.
+func (q *Quorum) Propose(epoch kafka.Epoch, records [][]byte) (lastOffset kafka.Offset, done <-chan error, err error) {
+	invariant.Check(len(records) > 0, "a proposal without records")
+	b := dataBatch(records, q.o.Now().UnixMilli())
+	if len(b) > MaxBatchBytes {
+		return -1, nil, fmt.Errorf("%d metadata records take %d bytes, but one change may take %d: %w",
+			len(records), len(b), MaxBatchBytes, kerr.MessageTooLarge)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.err != nil:
+		return -1, nil, q.err
+	case !q.leading || q.epoch != epoch:
+		return -1, nil, ErrNotLeader
+	case q.inflightBytes+len(b) > maxInflightBytes:
+		return -1, nil, ErrBusy
+	}
+	q.next += int64(len(records))
+	c := make(chan error, 1)
+	q.queue = append(q.queue, proposal{data: b})
+	q.inflight = append(q.inflight, waiting{last: q.next - 1, bytes: len(b), done: c})
+	q.inflightBytes += len(b)
+	signal(q.wake)
+	return q.next - 1, c, nil
+}
+
+// releaseLocked tells waiters how their proposals ended.
+func (q *Quorum) releaseLocked(waiters []waiting, err error) {
+	for _, w := range waiters {
+		w.done <- err
+		q.inflightBytes -= w.bytes
+	}
+}
+
+// resignLocked ends this node's leadership, if it has one: what is not committed yet may never be.
+func (q *Quorum) resignLocked(reason error) {
+	if !q.leading {
+		return
+	}
+	q.leading = false
+	q.queue = nil
+	kept := 0
+	for kept < len(q.inflight) && q.inflight[kept].last < q.highWatermark {
+		kept++ // committed; the Listener is about to get it
+	}
+	q.releaseLocked(q.inflight[kept:], reason)
+	q.inflight = q.inflight[:kept]
+	if n := len(q.events); n > 0 && q.events[n-1].lead {
+		q.events = q.events[:n-1] // nobody has heard of it
+	} else {
+		q.events = append(q.events, event{epoch: q.epoch})
+	}
+	signal(q.applyWake)
+}
