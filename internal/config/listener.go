@@ -75,6 +75,7 @@ func notInHost(r rune) bool {
 type endpoint struct {
 	name string
 	Address
+	nobodys bool // not from the configuration: the port was nobody's choice
 }
 
 func parseEndpoint(s string) (endpoint, bool) {
@@ -83,7 +84,7 @@ func parseEndpoint(s string) (endpoint, bool) {
 	if !ok || !good || name == "" || strings.ContainsAny(name, " \t:/") {
 		return endpoint{}, false
 	}
-	return endpoint{strings.ToUpper(name), address}, true
+	return endpoint{name: strings.ToUpper(name), Address: address}, true
 }
 
 // endpoints reads a list of listeners under a key. ok is false if a fault was told.

@@ -189,9 +189,9 @@ func (l *loader) list(key string) []string   { return l.get(key).list }
 
 // canonical writes a value as Kafka's ConfigDef.convertToString would, so that two spellings compare equal.
 func canonical(row *Row, raw string) string {
-	v, want := row.Type.parse(raw)
+	v, ok := row.Type.parse(raw)
 	switch {
-	case want != "":
+	case !ok:
 		return raw
 	case row.Type == Bool:
 		return fmt.Sprint(v.truth)

@@ -34,7 +34,7 @@ func (l *loader) network(roles Roles) Network {
 				e.name, alternatives(protocolNames[:]))
 		}
 		listener := Listener{Name: e.name, Address: e.Address, Protocol: protocol, Controller: slices.Contains(n.Controllers, e.name), Advertised: e.Address}
-		listener.MayMove = listener.Controller && (!l.given("listeners") || l.set["listeners"].file == builtIn)
+		listener.MayMove = e.nobodys || listener.Controller && l.set["listeners"].file == builtIn
 		n.Listeners = append(n.Listeners, listener)
 	}
 	l.controllerListeners(roles, n)
@@ -54,7 +54,7 @@ func (l *loader) bound(roles Roles, controllers []string) ([]endpoint, bool) {
 			l.fault("host.name", "want the name or address of an interface")
 			return nil, false
 		}
-		endpoints = []endpoint{{"PLAINTEXT", address}}
+		endpoints = []endpoint{{name: "PLAINTEXT", Address: address}}
 	}
 	if !ok {
 		return nil, false
@@ -65,7 +65,7 @@ func (l *loader) bound(roles Roles, controllers []string) ([]endpoint, bool) {
 		if slices.ContainsFunc(endpoints, func(e endpoint) bool { return e.Port == port }) {
 			port = 0
 		}
-		endpoints = append(endpoints, endpoint{controllers[0], Address{"127.0.0.1", port}})
+		endpoints = append(endpoints, endpoint{controllers[0], Address{"127.0.0.1", port}, true})
 	}
 	l.distinctPorts("listeners", endpoints)
 	return endpoints, true

@@ -23,38 +23,34 @@ const (
 )
 
 // parse reads raw as a value of this row and checks it. A failure is the end of the sentence "want …".
-func (r *Row) parse(raw string) (value, string) {
-	v, want := r.Type.parse(raw)
-	if want == "" && (r.Check.holds == nil || r.Check.holds(v)) {
+func (r *Row) parse(raw string) (v value, want string) {
+	v, ok := r.Type.parse(raw)
+	if ok && (r.Check.holds == nil || r.Check.holds(v)) {
 		return v, ""
 	}
-	switch {
-	case want == "":
-		want = r.Type.noun()
-		if r.Check.Allowed != "" && (r.Type == String || r.Type == List) {
-			want = r.Check.Allowed
-		} else if r.Check.Allowed != "" {
-			want += ", " + r.Check.Allowed
-		}
-	case r.Check.Allowed != "":
-		want += ", " + r.Check.Allowed
+	switch allowed := r.Check.Allowed; {
+	case allowed == "":
+		return value{}, r.Type.noun()
+	case r.Type == String || r.Type == List:
+		return value{}, allowed
+	default:
+		return value{}, r.Type.noun() + ", " + allowed
 	}
-	return value{}, want
 }
 
 // parse reads raw as Java's ConfigDef.parseType does: surrounding space does not count.
-func (t Type) parse(raw string) (v value, want string) {
+func (t Type) parse(raw string) (v value, ok bool) {
 	raw = strings.TrimSpace(raw)
 	bits := 64
 	switch t {
 	case Bool:
 		switch {
 		case strings.EqualFold(raw, "true"):
-			return value{truth: true}, ""
+			return value{truth: true}, true
 		case strings.EqualFold(raw, "false"):
-			return value{}, ""
+			return value{}, true
 		}
-		return value{}, t.noun()
+		return value{}, false
 	case Short, Int, Long:
 		if t == Short {
 			bits = 16
@@ -63,19 +59,19 @@ func (t Type) parse(raw string) (v value, want string) {
 		}
 		n, err := strconv.ParseInt(raw, 10, bits)
 		if err != nil {
-			return value{}, t.noun()
+			return value{}, false
 		}
-		return value{number: n}, ""
+		return value{number: n}, true
 	case Double:
 		f, err := strconv.ParseFloat(raw, 64)
 		if err != nil || math.IsNaN(f) || strings.ContainsAny(raw, "xX_pP") {
-			return value{}, t.noun()
+			return value{}, false
 		}
-		return value{double: f}, ""
+		return value{double: f}, true
 	case List:
-		return value{list: splitList(raw)}, ""
+		return value{list: splitList(raw)}, true
 	default:
-		return value{text: raw}, ""
+		return value{text: raw}, true
 	}
 }
 
@@ -84,8 +80,10 @@ func (t Type) noun() string {
 	switch t {
 	case Bool:
 		return "true or false"
-	case Short, Int:
-		return "a whole number"
+	case Short:
+		return "a whole number up to 32767"
+	case Int:
+		return "a whole number up to 2147483647"
 	case Long:
 		return "a whole number"
 	case Double:
