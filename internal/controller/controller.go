@@ -3,19 +3,20 @@ package controller
 import (
 	"context"
 	"log/slog"
-	"time"
+	"sync"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 )
 
-// Log is the replicated metadata log, as far as a leader writes it.
+// Log is the replicated metadata log, as far as its leader writes it.
 type Log interface {
-	// Propose appends the records as one batch, all or nothing, if this node still leads in the given epoch. It returns the
-	// offset that the last record will have, and a channel that gets nil, or is closed, once the batch is committed. An error,
-	// from the call or the channel, means that the epoch is over.
+	// Propose appends the records as one batch, all or nothing, if this node leads in the given epoch. It returns the offset
+	// that the last record will have, and a channel that gets nil, or is closed, once the batch is committed. An error from
+	// the call means that nothing was appended. An error from the channel means that the epoch is over.
 	Propose(epoch int32, records [][]byte) (lastOffset int64, done <-chan error, err error)
 }
 
@@ -31,11 +32,11 @@ type Options struct {
 	NodeID    kafka.NodeID
 	ClusterID string
 	Log       Log
-	Now       func() time.Time
 	Logger    *slog.Logger
 	Config    Config
 	Rules     ConfigRules
 	Features  []metadata.FeatureRange // what this node supports, metadata.version among them
+	NewID     func() kafka.UUID       // ids of new topics; nil: kafka.NewUUID
 }
 
 // Config is the settings of a controller.
@@ -44,12 +45,13 @@ type Config struct {
 	DefaultReplicationFactor int16
 	MinInsyncReplicas        int32 // of topics that do not set their own
 	UncleanLeaderElection    bool  // of topics that do not set their own
+	TopicDeletionDisabled    bool  // the opposite of delete.topic.enable
 	SessionTimeoutMs         int64 // broker.session.timeout.ms
-	InitialMetadataVersion   int16 // finalized when the log is empty
+	InitialMetadataVersion   int16 // finalized when the log is empty; 0: metadata.MaxMetadataVersion
 	InitialFeatures          []metadata.FeatureLevelRecord
 }
 
-// ConfigRules is what the controller asks about configuration names and values.
+// ConfigRules is what the controller asks about configuration names and values. A nil function rules nothing out.
 type ConfigRules struct {
 	// Check returns what is wrong with a value; nil when it may be set. An unknown name is wrong.
 	Check func(t metadata.ConfigType, name, value string) error
@@ -57,28 +59,83 @@ type ConfigRules struct {
 	Default func(t metadata.ConfigType, name string) (string, bool)
 	// List reports whether a name holds a list, which APPEND and SUBTRACT need.
 	List func(t metadata.ConfigType, name string) bool
+	// Effective returns every configuration of a topic that has the given overrides, by name, for CreateTopics v5+.
+	Effective func(overrides map[string]string) []kmsg.CreateTopicsResponseTopicConfig
 }
 
 // Controller is one node's controller. It decides only while it leads.
-type Controller struct{ o Options }
+type Controller struct {
+	o Options
+
+	mu      sync.Mutex // guards inbox and stopped
+	inbox   []event
+	stopped bool
+
+	signal chan struct{} // capacity 1: the inbox is not empty
+	stop   chan struct{}
+	ended  chan struct{}
+}
 
 // New returns a controller that does not lead yet.
-func New(o Options) *Controller { return &Controller{o: o} }
+func New(o Options) *Controller {
+	if o.NewID == nil {
+		o.NewID = kafka.NewUUID
+	}
+	if o.Config.InitialMetadataVersion == 0 {
+		o.Config.InitialMetadataVersion = metadata.MaxMetadataVersion
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Controller{o: o, signal: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+}
 
-// Start begins to serve.
-func (c *Controller) Start() {}
+// Start starts the loop.
+func (c *Controller) Start() { go newLoop(c).run() }
 
-// Stop fails everything that waits and ends the loop.
-func (c *Controller) Stop() {}
+// Stop ends the loop and waits for it. Whoever waits, and whoever comes later, gets NOT_CONTROLLER. It must be called at
+// most once, after Start.
+func (c *Controller) Stop() {
+	close(c.stop)
+	<-c.ended
+}
 
-// Apply takes a newly committed image. It is a metadata.Subscriber and never waits.
-func (c *Controller) Apply(delta *metadata.Delta, image *metadata.Image) {}
+// Apply takes a newly committed image. It is a metadata.Subscriber.
+func (c *Controller) Apply(_ *metadata.Delta, image *metadata.Image) { c.post(applied{image}) }
 
-// Lead makes this node decide in the given epoch. Everything committed before it has been applied.
-func (c *Controller) Lead(epoch int32) {}
+// Lead makes this node decide, in the given epoch. Everything committed before the epoch must have been applied.
+func (c *Controller) Lead(epoch int32) { c.post(led{epoch}) }
 
 // Resign ends the epoch: whoever waits gets NOT_CONTROLLER.
-func (c *Controller) Resign() {}
+func (c *Controller) Resign() { c.post(resigned{}) }
 
-// Handle decides on one request and returns its response once the records are committed and applied here.
-func (c *Controller) Handle(ctx context.Context, r Request) (kmsg.Response, error) { return nil, nil }
+// Handle decides on one request. It returns the response once all that it rests on is committed and applied here. Errors
+// are NOT_CONTROLLER, kerr values for requests that the controller does not know, and ctx's error; the faults of a request
+// that is known come in its response.
+func (c *Controller) Handle(ctx context.Context, r Request) (kmsg.Response, error) {
+	answer := make(chan outcome, 1)
+	if !c.post(asked{request: r, answer: answer}) {
+		return nil, kerr.NotController
+	}
+	select {
+	case o := <-answer:
+		return o.response, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// post hands an event to the loop; false when the loop has ended or is about to.
+func (c *Controller) post(e event) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return false
+	}
+	c.inbox = append(c.inbox, e)
+	select {
+	case c.signal <- struct{}{}:
+	default:
+	}
+	return true
+}

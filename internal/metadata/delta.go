@@ -89,7 +89,7 @@ func (d *Delta) Replay(r Record) error {
 		if err != nil {
 			return fmt.Errorf("change partition: %w", err)
 		}
-		return d.replacePartition(r.TopicID, r.PartitionID, old.change(r))
+		return d.replacePartition(r.TopicID, r.PartitionID, old.Change(r))
 	case *RemoveTopicRecord:
 		topic, ok := d.next.Topics.ByID(r.TopicID)
 		if !ok {

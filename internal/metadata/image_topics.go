@@ -174,8 +174,8 @@ func directoriesFor(dirs []kafka.DirID, replicas int) []kafka.DirID {
 	return out
 }
 
-// change returns the partition as r leaves it.
-func (p *PartitionRegistration) change(r *PartitionChangeRecord) *PartitionRegistration {
+// Change returns the partition as a record leaves it.
+func (p *PartitionRegistration) Change(r *PartitionChangeRecord) *PartitionRegistration {
 	next := *p
 	next.PartitionEpoch++
 	if r.ISR != nil {

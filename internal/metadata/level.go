@@ -52,6 +52,20 @@ func LevelByName(name string) (int16, bool) {
 	return 0, false
 }
 
+// RecordsChanged reports whether a level above low, up to high, brought records or fields that nodes at low can not read
+// (MetadataVersion.didMetadataChange).
+func RecordsChanged(low, high int16) bool {
+	for _, level := range []int16{
+		MinMetadataVersion, levelMigration, levelScram, 13, levelDelegationTokens, levelControllers, levelDirectories,
+		levelELR, levelCordoned, 32, levelUnregister,
+	} {
+		if low < level && level <= high {
+			return true
+		}
+	}
+	return false
+}
+
 // DirectoriesSupported reports whether replicas and registrations carry directory ids at a level (KIP-858).
 func DirectoriesSupported(level int16) bool { return level >= levelDirectories }
 

@@ -1,0 +1,132 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/metadata"
+)
+
+// Upgrade types of UpdateFeatures (FeatureUpdate.UpgradeType).
+const (
+	upgrade         int8 = 1
+	safeDowngrade   int8 = 2
+	unsafeDowngrade int8 = 3
+)
+
+// bootstrap returns the records of an empty log: metadata.version first, since it says how to read the others.
+func bootstrap(c Config) []metadata.Record {
+	records := []metadata.Record{&metadata.FeatureLevelRecord{
+		Name: metadata.FeatureMetadataVersion, FeatureLevel: c.InitialMetadataVersion,
+	}}
+	features := slices.SortedFunc(slices.Values(c.InitialFeatures), func(a, b metadata.FeatureLevelRecord) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	for _, f := range features {
+		if f.FeatureLevel > 0 && f.Name != metadata.FeatureMetadataVersion {
+			records = append(records, &metadata.FeatureLevelRecord{Name: f.Name, FeatureLevel: f.FeatureLevel})
+		}
+	}
+	return records
+}
+
+// updateFeatures mirrors FeatureControlManager.updateFeatures: all of the updates, or none.
+func (s *state) updateFeatures(q *kmsg.UpdateFeaturesRequest) (Result, error) {
+	response := q.ResponseKind().(*kmsg.UpdateFeaturesResponse)
+	var records []metadata.Record
+	var err error
+	seen := map[string]bool{}
+	for _, u := range q.FeatureUpdates {
+		kind := u.UpgradeType
+		if q.Version == 0 {
+			kind = upgrade
+			if u.AllowDowngrade {
+				kind = safeDowngrade
+			}
+		}
+		if seen[u.Feature] {
+			err = faultf(kerr.InvalidRequest, "Feature %s is named more than once.", u.Feature)
+			break
+		}
+		seen[u.Feature] = true
+		if err = s.checkFeatureUpdate(u.Feature, u.MaxVersionLevel, kind); err != nil {
+			break
+		}
+		if u.MaxVersionLevel != s.image.Features.Level(u.Feature) {
+			records = append(records, &metadata.FeatureLevelRecord{Name: u.Feature, FeatureLevel: u.MaxVersionLevel})
+		}
+	}
+	response.ErrorCode, response.ErrorMessage = faultOf(err)
+	if err == nil && q.Version < 2 {
+		for _, u := range q.FeatureUpdates {
+			result := kmsg.NewUpdateFeaturesResponseResult()
+			result.Feature = u.Feature
+			response.Results = append(response.Results, result)
+		}
+	}
+	if err != nil || q.ValidateOnly {
+		records = nil
+	}
+	return Result{Records: records, Response: response, Atomic: true}, nil
+}
+
+func (s *state) checkFeatureUpdate(name string, level int16, kind int8) error {
+	refuse := func(format string, args ...any) error {
+		what := fmt.Sprintf("Invalid update version %d for feature %s. ", level, name)
+		return faultf(kerr.InvalidUpdateVersion, "%s", what+fmt.Sprintf(format, args...))
+	}
+	current := s.image.Features.Level(name)
+	switch {
+	case kind != upgrade && kind != safeDowngrade && kind != unsafeDowngrade:
+		return refuse("The controller does not support the given upgrade type.")
+	case level < 0:
+		return refuse("A feature version cannot be less than 0.")
+	}
+	if reason := unsupported(s.Features, name, level, fmt.Sprintf("Local controller %d", s.NodeID)); reason != "" {
+		return refuse("%s", reason)
+	}
+	for id, b := range s.image.Cluster.Brokers() {
+		if reason := unsupported(b.Features, name, level, fmt.Sprintf("Broker %d", id)); reason != "" {
+			return refuse("%s", reason)
+		}
+	}
+	for id, k := range s.image.Cluster.Controllers() {
+		if reason := unsupported(k.Features, name, level, fmt.Sprintf("Controller %d", id)); id != s.NodeID && reason != "" {
+			return refuse("%s", reason)
+		}
+	}
+	switch {
+	case level < current && kind == upgrade:
+		return refuse("Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade.")
+	case level > current && kind != upgrade:
+		return refuse("Can't downgrade to a newer version.")
+	case name == metadata.FeatureMetadataVersion && level < current && metadata.RecordsChanged(level, current):
+		text := "Refusing to perform the requested downgrade because it might delete metadata information."
+		if kind == unsafeDowngrade {
+			text = "Unsafe metadata downgrade is not supported in this version."
+		}
+		return faultf(kerr.InvalidUpdateVersion, "Invalid metadata.version %d. %s", level, text)
+	}
+	return nil
+}
+
+// unsupported says why a node with the given ranges can not have a level of a feature; empty when it can.
+func unsupported(ranges []metadata.FeatureRange, name string, level int16, who string) string {
+	var r metadata.FeatureRange // a feature that is not named is supported at level 0 only
+	for _, f := range ranges {
+		if f.Name == name {
+			r = f
+		}
+	}
+	switch {
+	case level >= r.Min && level <= r.Max:
+		return ""
+	case r.Max == 0:
+		return who + " does not support this feature."
+	}
+	return fmt.Sprintf("%s only supports versions %d-%d", who, r.Min, r.Max)
+}

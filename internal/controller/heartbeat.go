@@ -1,0 +1,80 @@
+package controller
+
+import (
+	"math"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+)
+
+// heartbeat mirrors ReplicationControlManager.processBrokerHeartbeat and BrokerHeartbeatManager.calculateNextBrokerState.
+func (s *state) heartbeat(q *kmsg.BrokerHeartbeatRequest) (Result, error) {
+	response := q.ResponseKind().(*kmsg.BrokerHeartbeatResponse)
+	b, err := s.checkBrokerEpoch(q.BrokerID, q.BrokerEpoch)
+	if err != nil {
+		response.ErrorCode, _ = faultOf(err)
+		return Result{Response: response}, nil
+	}
+	contact := &contactNote{Broker: b.ID, MetadataOffset: q.CurrentMetadataOffset}
+	caughtUp := q.CurrentMetadataOffset >= b.Epoch // the epoch is the offset of its registration
+	response.IsCaughtUp = caughtUp
+
+	var records []metadata.Record
+	switch {
+	case b.Fenced && q.WantShutdown:
+		response.IsFenced, response.ShouldShutdown = true, true
+	case b.Fenced && !q.WantFence && caughtUp:
+		records = s.unfence(b)
+	case b.Fenced:
+		response.IsFenced = true
+
+	case b.InControlledShutdown:
+		contact.ShuttingDown = s.leadsAny(b.ID)
+		response.ShouldShutdown = !contact.ShuttingDown && s.contacts[b.ID].ShutdownOffset <= s.lowestActiveOffset()
+	case q.WantFence:
+		records = s.fence(b)
+		response.IsFenced, response.ShouldShutdown = true, q.WantShutdown
+	case q.WantShutdown && s.leadsAny(b.ID):
+		contact.ShuttingDown = true
+		records = append([]metadata.Record{&metadata.BrokerRegistrationChangeRecord{
+			BrokerID: b.ID, BrokerEpoch: b.Epoch, InControlledShutdown: metadata.StartControlledShutdown,
+		}}, s.leave(b.ID)...)
+	case q.WantShutdown:
+		response.ShouldShutdown = true
+	}
+	if response.ShouldShutdown {
+		if len(records) == 0 && !b.Fenced {
+			records = s.fence(b)
+		}
+		response.IsFenced = true
+	}
+	if metadata.DirectoriesSupported(s.level()) {
+		records = append(records, s.takeOffline(b, dirs(q.OfflineLogDirs), records)...)
+	}
+	return Result{Records: records, Response: response, Contact: contact}, nil
+}
+
+func (s *state) leadsAny(id kafka.NodeID) bool {
+	for _, topic := range s.image.Topics.All() {
+		for _, p := range topic.Partitions.All() {
+			if p.Leader == id {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lowestActiveOffset is the metadata offset that every active broker has reached: a broker that shuts down may go once
+// all others know who leads in its place.
+func (s *state) lowestActiveOffset() int64 {
+	lowest := int64(math.MaxInt64)
+	for id, b := range s.image.Cluster.Brokers() {
+		if k, ok := s.contacts[id]; ok && k.Live && b.Active() {
+			lowest = min(lowest, k.MetadataOffset)
+		}
+	}
+	return lowest
+}

@@ -1,0 +1,264 @@
+package controller
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/invariant"
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+)
+
+// What may lie in the inbox.
+type (
+	event any
+
+	applied  struct{ image *metadata.Image }
+	led      struct{ epoch int32 }
+	resigned struct{}
+	asked    struct {
+		request Request
+		answer  chan<- outcome // capacity 1
+	}
+	expired struct {
+		broker     kafka.NodeID
+		generation int64
+	}
+)
+
+type outcome struct {
+	response kmsg.Response
+	err      error
+}
+
+// An entry of the quorum is one batch of at most 1 MiB. Each record costs at most recordOverhead bytes beside its value.
+const (
+	maxEntryBytes  = 1<<20 - 1024
+	recordOverhead = 24
+)
+
+type loop struct {
+	c         *Controller
+	log       *slog.Logger
+	published *metadata.Image
+	sessions  sessions
+
+	leading    bool
+	epoch      int32
+	working    *metadata.Image // while leading: published plus all proposals
+	nextOffset int64           // while leading: that the next record is expected to get
+	proposals  []proposal      // not known to be committed, oldest first
+	waiters    []waiter        // by offset, ascending
+}
+
+type proposal struct {
+	done <-chan error
+}
+
+// waiter is an answer that leaves when everything up to its offset is applied here.
+type waiter struct {
+	offset  int64
+	outcome outcome
+	answer  chan<- outcome
+}
+
+func newLoop(c *Controller) *loop {
+	l := &loop{c: c, log: c.o.Logger, published: metadata.EmptyImage()}
+	l.sessions = newSessions(c.o.Config.SessionTimeoutMs, func(e expired) { c.post(e) })
+	return l
+}
+
+func (l *loop) run() {
+	defer close(l.c.ended)
+	for {
+		var oldest <-chan error
+		if len(l.proposals) > 0 {
+			oldest = l.proposals[0].done
+		}
+		select {
+		case <-l.c.signal:
+			for _, e := range l.take(false) {
+				l.handle(e)
+			}
+		case err := <-oldest:
+			l.proposals = l.proposals[1:]
+			if err != nil {
+				l.resign(err)
+			}
+		case <-l.c.stop:
+			l.resign(fmt.Errorf("the node stops"))
+			for _, e := range l.take(true) {
+				if a, ok := e.(asked); ok {
+					a.answer <- outcome{err: kerr.NotController}
+				}
+			}
+			return
+		}
+	}
+}
+
+func (l *loop) take(last bool) []event {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	events := l.c.inbox
+	l.c.inbox = nil
+	l.c.stopped = last
+	return events
+}
+
+func (l *loop) handle(e event) {
+	switch e := e.(type) {
+	case applied:
+		l.apply(e.image)
+	case led:
+		l.lead(e.epoch)
+	case resigned:
+		l.resign(nil)
+	case asked:
+		l.answer(e)
+	case expired:
+		l.expire(e)
+	}
+}
+
+func (l *loop) apply(image *metadata.Image) {
+	l.published = image
+	n := 0
+	for n < len(l.waiters) && l.waiters[n].offset <= image.Offset {
+		l.waiters[n].answer <- l.waiters[n].outcome
+		n++
+	}
+	l.waiters = l.waiters[n:]
+	// What is published is what was decided on, once it has all arrived; holding one image instead of two saves memory.
+	if l.leading && image.Offset >= l.nextOffset-1 {
+		l.working = image
+		l.nextOffset = image.Offset + 1
+	}
+}
+
+func (l *loop) lead(epoch int32) {
+	l.resign(nil)
+	l.leading, l.epoch, l.working, l.nextOffset = true, epoch, l.published, l.published.Offset+1
+	l.log.Info("this node is the active controller", "epoch", epoch, "offset", l.published.Offset)
+
+	records := []metadata.Record{&metadata.NoOpRecord{}}
+	if l.working.Features.MetadataVersion() == 0 {
+		records = bootstrap(l.c.o.Config)
+	}
+	if err := l.propose(records, true); err != nil {
+		l.resign(err)
+		return
+	}
+	// Nobody could reach this controller before: every broker that was alive gets a full session.
+	for id, b := range l.working.Cluster.Brokers() {
+		if !b.Fenced {
+			l.sessions.touch(id, -1)
+		}
+	}
+}
+
+func (l *loop) resign(cause error) {
+	if !l.leading {
+		return
+	}
+	l.leading, l.working, l.proposals = false, nil, nil
+	l.sessions.clear()
+	for _, w := range l.waiters {
+		w.answer <- outcome{err: kerr.NotController}
+	}
+	l.waiters = nil
+	if cause != nil {
+		l.log.Info("this node is no longer the active controller", "epoch", l.epoch, "cause", cause)
+	} else {
+		l.log.Info("this node is no longer the active controller", "epoch", l.epoch)
+	}
+}
+
+func (l *loop) state() *state {
+	return &state{
+		Options:    &l.c.o,
+		image:      l.working,
+		nextOffset: l.nextOffset,
+		contacts:   l.sessions.contacts,
+	}
+}
+
+func (l *loop) answer(a asked) {
+	if !l.leading {
+		a.answer <- outcome{err: kerr.NotController}
+		return
+	}
+	result, err := decide(l.state(), a.request)
+	if err == nil {
+		err = l.propose(result.Records, result.Atomic)
+	}
+	if err == nil {
+		l.sessions.note(result.Contact, l.nextOffset-1)
+	} else {
+		result.Response = nil
+	}
+	w := waiter{offset: l.nextOffset - 1, outcome: outcome{result.Response, err}, answer: a.answer}
+	if w.offset <= l.published.Offset {
+		a.answer <- w.outcome
+		return
+	}
+	l.waiters = append(l.waiters, w)
+}
+
+func (l *loop) expire(e expired) {
+	if !l.sessions.expire(e) || !l.leading {
+		return
+	}
+	b, ok := l.working.Cluster.Broker(e.broker)
+	if !ok || b.Fenced {
+		return
+	}
+	l.log.Warn("fencing a broker: its session has timed out", "broker", e.broker, "sessionTimeoutMs", l.c.o.Config.SessionTimeoutMs)
+	if err := l.propose(l.state().fence(b), false); err != nil {
+		l.log.Warn("fencing a broker failed", "broker", e.broker, "error", err)
+		l.sessions.touch(e.broker, -1) // try again in a session's time, unless another leader takes over
+	}
+}
+
+// propose writes records, in one entry if they are atomic and else in as many as they need, and adds them to the working
+// image.
+func (l *loop) propose(records []metadata.Record, atomic bool) error {
+	level := l.working.Features.MetadataVersion()
+	var values [][]byte
+	delta, bytes := metadata.NewDelta(l.working), 0
+	for i, r := range records {
+		err := delta.Replay(r)
+		invariant.Check(err == nil, "replay of the controller's own record: %v", err)
+		value := metadata.Encode(nil, r, metadata.Latest(r, level))
+		if bytes += len(value) + recordOverhead; bytes > maxEntryBytes {
+			if atomic {
+				return faultf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
+			}
+			return l.proposeInParts(records, i)
+		}
+		values = append(values, value)
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	last, done, err := l.c.o.Log.Propose(l.epoch, values)
+	if err != nil {
+		l.log.Warn("the metadata log refused an entry", "epoch", l.epoch, "records", len(values), "error", err)
+		return kerr.NotController
+	}
+	invariant.Check(last >= l.nextOffset+int64(len(values))-1, "entry of %d records ends at %d, the log was at %d",
+		len(values), last, l.nextOffset)
+	l.working, l.nextOffset = delta.Image(last, l.epoch), last+1
+	l.proposals = append(l.proposals, proposal{done})
+	return nil
+}
+
+func (l *loop) proposeInParts(records []metadata.Record, fits int) error {
+	if err := l.propose(records[:fits], false); err != nil {
+		return err
+	}
+	return l.propose(records[fits:], false)
+}
