@@ -116,17 +116,32 @@ func (o *OS) SyncFS(path string) error {
 	return syncFS(root)
 }
 
+// root returns the descriptor held for a path, or a new one if another disk has been mounted there since.
 func (o *OS) root(path string) (*os.File, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if root := o.roots[path]; root != nil {
-		return root, nil
+	now, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	held := o.roots[path]
+	if held != nil {
+		then, err := held.Stat()
+		if err != nil {
+			return nil, err
+		}
+		if os.SameFile(now, then) {
+			return held, nil
+		}
 	}
 	root, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	o.roots[path] = root
+	if held != nil {
+		return root, held.Close()
+	}
 	return root, nil
 }
 

@@ -404,3 +404,28 @@ func TestOSAllocateByFilling(t *testing.T) {
 		t.Error("other content")
 	}
 }
+
+// A descriptor of what was at a path before would sync the wrong disk.
+func TestOSSyncFSNoticesAnotherFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d")
+	o := NewOS()
+	for range 2 {
+		must(t, o.MkdirAll(path))
+		must(t, o.SyncFS(path))
+		first := o.roots[path]
+		must(t, o.SyncFS(path))
+		if o.roots[path] != first {
+			t.Error("the descriptor was not kept")
+		}
+		held, err := first.Stat()
+		must(t, err)
+		there, err := os.Stat(path)
+		must(t, err)
+		if !os.SameFile(held, there) {
+			t.Error("the descriptor is not of what is there")
+		}
+		must(t, o.RemoveAll(path+" before"))
+		must(t, o.Rename(path, path+" before"))
+		wantErr(t, "nothing there", o.SyncFS(path), fs.ErrNotExist)
+	}
+}
