@@ -144,7 +144,7 @@ func (k *keeper) flush() error {
 			}
 			k.mu.Unlock()
 			for _, l := range logs {
-				l.noteChange()
+				l.NoteChange()
 			}
 		}
 		return err

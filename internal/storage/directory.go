@@ -97,12 +97,12 @@ func (d *Directory) fail(err error) {
 // client of a mistake, pass through.
 func (d *Directory) ioFailed(err error) error {
 	var code *kerr.Error
-	switch {
-	case errors.Is(err, syscall.ENOSPC):
-		d.space.ranOut(err)
-	case errors.As(err, &code) && code.Code != kerr.KafkaStorageError.Code:
+	switch known := errors.As(err, &code); {
+	case known && code.Code != kerr.KafkaStorageError.Code:
 		return err
-	default:
+	case !known && errors.Is(err, syscall.ENOSPC):
+		d.space.ranOut(err)
+	default: // a log that failed too: it could not be put back to where it was
 		d.fail(err)
 	}
 	return storageError(err)

@@ -68,19 +68,19 @@ func (l *Log) AppendFetched(b []byte) (commitlog.Appended, error) {
 
 // AppendDone tells that the log has bytes to sync. It never waits.
 func (l *Log) AppendDone() {
-	l.noteChange()
+	l.NoteChange()
 	l.dir.keeper.wrote()
 	if !l.queued.Load() && l.queued.CompareAndSwap(false, true) {
 		l.dir.syncer.add(l)
 	}
 }
 
-// SetHighWatermark stores the high watermark, for retention, which never deletes past it, and for the next start. It
-// never waits.
+// SetHighWatermark tells the high watermark: retention does not delete past it, transactions that end below it are
+// settled, and it is there at the next start. It takes no lock and never waits. The caller keeps the calls in order, and
+// follows them by NoteChange, unless it is AppendDone or a sync that moved the watermark: they do so themselves.
 func (l *Log) SetHighWatermark(offset kafka.Offset) {
-	if l.highWatermark.Swap(offset) != offset {
-		l.noteChange()
-	}
+	l.highWatermark.Store(offset)
+	l.Log.SetDeletionBound(offset)
 }
 
 // StoredHighWatermark returns what SetHighWatermark last stored, in an earlier run perhaps.
@@ -92,7 +92,6 @@ func (l *Log) SetLogStart(to kafka.Offset) error {
 		return err
 	}
 	l.use.Lock()
-	l.Log.SetDeletionBound(l.highWatermark.Load())
 	err := l.Log.SetLogStart(to)
 	l.use.Unlock()
 	if err == nil {
@@ -133,7 +132,7 @@ func (l *Log) cut(to kafka.Offset, cut func() error) error {
 	news := l.news()
 	news.recoveryPoint = min(news.recoveryPoint, to)
 	news.highWatermark = min(news.highWatermark, to)
-	l.highWatermark.Store(news.highWatermark)
+	l.SetHighWatermark(news.highWatermark)
 	err := l.dir.journal.write([]change{news})
 	l.dir.keeper.telling.Unlock() // use is still held: nobody reads news of the log before it is cut
 	if err != nil {
@@ -148,7 +147,8 @@ func (l *Log) Fail(err error) { l.dir.fail(err) }
 // ReadFailed is told of an error of a read. One of Kafka's own is returned as it is; any other fails the directory.
 func (l *Log) ReadFailed(err error) error { return l.dir.ioFailed(err) }
 
-func (l *Log) noteChange() {
+// NoteChange brings recovery point, high watermark and log start to the journal before long. It never waits.
+func (l *Log) NoteChange() {
 	if !l.changed.Load() && l.changed.CompareAndSwap(false, true) {
 		l.dir.keeper.note(l)
 	}
@@ -181,10 +181,10 @@ func (l *Log) sync() {
 		l.dir.syncFailed(l, err)
 		return // the syncer tells every log of the directory
 	}
-	l.noteChange()
 	if l.synced != nil {
 		l.synced(end, nil)
 	}
+	l.NoteChange() // after its owner has moved the watermark
 }
 
 // retain applies retention and removes what an earlier pass has renamed. It returns whether renamed files are left.
@@ -194,13 +194,12 @@ func (l *Log) retain(now time.Time) (left bool, err error) {
 	if l.gone {
 		return false, nil
 	}
-	l.Log.SetDeletionBound(l.highWatermark.Load())
 	start := l.LogStart()
 	if _, err := l.Log.Retain(now); err != nil {
 		return false, err
 	}
 	if l.LogStart() != start {
-		l.noteChange()
+		l.NoteChange()
 	}
 	l.Log.ExpireProducers(now)
 	n, err := l.Log.DeletePending(now)

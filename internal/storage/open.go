@@ -86,22 +86,18 @@ func (s *Store) Open(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.DirID,
 // is now out of the way.
 func (s *Store) checkOwner(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) (*Directory, error) {
 	folder := filepath.Join(d.path, tp.String())
-	stored := d.journal.topicID(tp)
+	stored, err := s.storedID(d, tp)
+	if err != nil {
+		return nil, err
+	}
 	if stored.IsZero() {
-		var err error
-		stored, err = commitlog.ReadPartitionMetadata(s.o.FS, folder)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			// The folder of a crash between making it and this file, or of Kafka before 2.8.
-			if err := commitlog.WritePartitionMetadata(s.o.FS, folder, id); err != nil {
-				return nil, d.ioFailed(fmt.Errorf("open %s: %w", tp, err))
-			}
-			return d, nil
-		case err != nil:
+		// The folder of a crash between making it and this file, or of Kafka before 2.8.
+		if err := commitlog.WritePartitionMetadata(s.o.FS, folder, id); err != nil {
 			return nil, d.ioFailed(fmt.Errorf("open %s: %w", tp, err))
 		}
+		return d, nil
 	}
-	if stored == id || stored.IsZero() {
+	if stored == id {
 		return d, nil
 	}
 	return nil, s.setAside(d, tp, stored)
@@ -131,7 +127,7 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 	}
 	l := &Log{Log: log, tp: tp, id: id, dir: d}
 	// What was recovered is durable, but a watermark beyond it would be one of records that are gone.
-	l.highWatermark.Store(min(max(memory.highWatermark, log.LogStart()), log.LogEnd()))
+	l.SetHighWatermark(min(max(memory.highWatermark, log.LogStart()), log.LogEnd()))
 	if recovery.TruncatedBytes > 0 || recovery.Took > time.Second {
 		d.logger.Info("recovered partition", "partition", tp.String(), "fromOffset", recovery.From, "scannedBytes", recovery.ScannedBytes,
 			"truncatedBytes", recovery.TruncatedBytes, "took", recovery.Took)
@@ -139,7 +135,7 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 	s.mu.Lock()
 	s.folders[tp], s.logs[tp] = d, l
 	s.mu.Unlock()
-	l.noteChange()
+	l.NoteChange()
 	return l, nil
 }
 
@@ -196,6 +192,55 @@ func (s *Store) Delete(l *Log) error {
 	return nil
 }
 
+// DeleteClosed is Delete for a partition that was never opened. A folder that is not there, or is another topic's, is left
+// alone.
+func (s *Store) DeleteClosed(tp kafka.TopicPartition, id kafka.TopicID) error {
+	s.mu.Lock()
+	d, open := s.folders[tp], s.logs[tp]
+	s.mu.Unlock()
+	if d == nil || open != nil {
+		return nil
+	}
+	if err := d.Err(); err != nil {
+		return err
+	}
+	stored, err := s.storedID(d, tp)
+	if err != nil || stored != id {
+		return err
+	}
+	target := filepath.Join(d.path, commitlog.DeleteDirName(tp, kafka.NewUUID()))
+	if err := s.moveFolder(d, tp, target); err != nil {
+		return err
+	}
+	s.forget(d, tp, id)
+	s.retention.doom(doomed{dir: d, path: target, due: s.o.Now()})
+	return nil
+}
+
+// storedID returns the topic id of a closed folder, zero if it has none.
+func (s *Store) storedID(d *Directory, tp kafka.TopicPartition) (kafka.TopicID, error) {
+	if id := d.journal.topicID(tp); !id.IsZero() {
+		return id, nil
+	}
+	id, err := commitlog.ReadPartitionMetadata(s.o.FS, filepath.Join(d.path, tp.String()))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return id, d.ioFailed(fmt.Errorf("read topic id of %s: %w", tp, err))
+	}
+	return id, nil
+}
+
+// moveFolder gives a closed partition's folder another name, durably.
+func (s *Store) moveFolder(d *Directory, tp kafka.TopicPartition, target string) error {
+	err := s.o.FS.Rename(filepath.Join(d.path, tp.String()), target)
+	if err == nil {
+		err = s.o.FS.SyncDir(d.path)
+	}
+	if err != nil {
+		return d.ioFailed(fmt.Errorf("rename folder of %s: %w", tp, err))
+	}
+	return nil
+}
+
 func (s *Store) forget(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) {
 	s.mu.Lock()
 	delete(s.folders, tp)
@@ -206,15 +251,9 @@ func (s *Store) forget(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) 
 
 // setAside renames a folder that no topic owns. Its records are kept for a person to look at.
 func (s *Store) setAside(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) error {
-	folder := filepath.Join(d.path, tp.String())
 	name := commitlog.StrayDirName(tp, kafka.NewUUID())
-	target := filepath.Join(d.path, name)
-	err := s.o.FS.Rename(folder, target)
-	if err == nil {
-		err = s.o.FS.SyncDir(d.path)
-	}
-	if err != nil {
-		return d.ioFailed(fmt.Errorf("set %s aside: %w", folder, err))
+	if err := s.moveFolder(d, tp, filepath.Join(d.path, name)); err != nil {
+		return err
 	}
 	d.logger.Warn("partition folder belongs to no topic and was set aside", "partition", tp.String(), "topicID", id, "folder", name)
 	s.forget(d, tp, id)
@@ -239,14 +278,10 @@ func (s *Store) Strays(known func(tp kafka.TopicPartition, id kafka.TopicID) boo
 	slices.SortFunc(closed, func(a, b stray) int { return compareTP(a.tp, b.tp) })
 	var errs []error
 	for _, f := range closed {
-		id := f.d.journal.topicID(f.tp)
-		if id.IsZero() {
-			var err error
-			id, err = commitlog.ReadPartitionMetadata(s.o.FS, filepath.Join(f.d.path, f.tp.String()))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, f.d.ioFailed(err))
-				continue
-			}
+		id, err := s.storedID(f.d, f.tp)
+		if err != nil {
+			errs = append(errs, err)
+			continue
 		}
 		if !known(f.tp, id) {
 			errs = append(errs, s.setAside(f.d, f.tp, id))

@@ -315,7 +315,7 @@ func (s *Store) stopCleanly(d *Directory) error {
 				d.fail(fmt.Errorf("close %s: %w", l.tp, err))
 				return
 			}
-			l.noteChange()
+			l.NoteChange()
 		})
 	}
 	closing.wait()

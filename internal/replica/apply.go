@@ -1,0 +1,246 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+)
+
+// Apply brings the partitions of this node into line with new metadata. It never waits for a disk: it refuses what is
+// over at once and leaves folders, logs and roles to the Store's workers. Call it from one goroutine.
+func (s *Set) Apply(delta *metadata.Delta, image *metadata.Image) {
+	s.image.Store(image)
+	for _, t := range delta.DeletedTopics() {
+		for partition := range t.Partitions.All() {
+			s.remove(t.ID, partition)
+		}
+	}
+	for _, change := range delta.ChangedTopics() {
+		for _, partition := range change.Partitions {
+			reg, ok := change.After.Partitions.Get(partition)
+			if ok && slices.Contains(reg.Replicas, s.o.NodeID) {
+				s.put(image, change.After, partition, reg)
+			} else {
+				s.remove(change.After.ID, partition)
+			}
+		}
+	}
+	s.applyConfigs(delta, image)
+}
+
+// applyConfigs gives new settings to the topics that they concern.
+func (s *Set) applyConfigs(delta *metadata.Delta, image *metadata.Image) {
+	all := false
+	var names []string
+	for _, resource := range delta.ChangedConfigs() {
+		switch resource.Type {
+		case metadata.ConfigTopic:
+			names = append(names, resource.Name)
+		case metadata.ConfigBroker:
+			all = true // the defaults of every topic
+		}
+	}
+	if all {
+		names = nil
+		for name := range image.Topics.All() {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		t, ok := image.Topics.ByName(name)
+		if !ok {
+			continue
+		}
+		for partition, reg := range t.Partitions.All() {
+			if slices.Contains(reg.Replicas, s.o.NodeID) {
+				s.put(image, t, partition, reg)
+			}
+		}
+	}
+}
+
+// put makes a partition be here as reg says.
+func (s *Set) put(image *metadata.Image, t *metadata.Topic, partition int32, reg *metadata.PartitionRegistration) {
+	overrides := image.Configs.Topic(t.Name)
+	next := &target{
+		leader:      reg.Leader,
+		leaderEpoch: reg.LeaderEpoch,
+		epoch:       reg.PartitionEpoch,
+		replicas:    reg.Replicas,
+		isr:         reg.ISR,
+		dir:         reg.Directory(s.o.NodeID),
+		minISR:      min(s.o.MinInSync(t.Name, overrides), len(reg.Replicas)),
+		config:      s.o.LogConfig(t.Name, overrides),
+	}
+	p := s.place(t.Name, t.ID, partition, next)
+	p.retarget(next)
+	s.o.Store.Run(p.tp, p.reconcile)
+}
+
+// place returns the partition, made if it is not here yet.
+func (s *Set) place(name string, id kafka.TopicID, partition int32, first *target) *Partition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	here := s.byID[id]
+	if here == nil {
+		here = &topic{name: name, id: id, partitions: map[int32]*Partition{}}
+		s.byID[id], s.byName[name] = here, here
+	}
+	p := here.partitions[partition]
+	if p == nil {
+		p = &Partition{set: s, tp: kafka.TopicPartition{Topic: name, Partition: partition}, id: id, opened: make(chan struct{})}
+		p.target.Store(first)
+		p.acting.Store(&acting{leader: kafka.NoNode})
+		here.partitions[partition] = p
+	}
+	return p
+}
+
+// remove ends a partition here: its topic is deleted, or it has moved to other nodes.
+func (s *Set) remove(id kafka.TopicID, partition int32) {
+	s.mu.Lock()
+	here := s.byID[id]
+	var p *Partition
+	if here != nil {
+		p = here.partitions[partition]
+		delete(here.partitions, partition)
+		if len(here.partitions) == 0 {
+			delete(s.byID, id)
+			if s.byName[here.name] == here {
+				delete(s.byName, here.name)
+			}
+		}
+	}
+	s.mu.Unlock()
+	if p == nil {
+		return
+	}
+	next := *p.target.Load()
+	next.gone = true
+	p.retarget(&next)
+	s.o.Store.Run(p.tp, p.reconcile)
+}
+
+// retarget swaps what the metadata want and acts on what needs no disk: waiters of an epoch that is over are woken, and a
+// new in-sync set counts at once.
+func (p *Partition) retarget(next *target) {
+	p.mu.Lock()
+	old := p.target.Swap(next)
+	if old.epoch != next.epoch || old.leaderEpoch != next.leaderEpoch {
+		p.wish = nil // answered, or out of date
+	}
+	if next.gone || old.leaderEpoch != next.leaderEpoch || old.leader != next.leader {
+		err := kerr.NotLeaderForPartition
+		if next.gone {
+			err = kerr.UnknownTopicOrPartition
+		}
+		chains := p.failAllLocked(fmt.Errorf("%s has moved on to leader epoch %d: %w", p.tp, next.leaderEpoch, err))
+		p.mu.Unlock()
+		releaseAll(chains)
+		return
+	}
+	var chain *Waiter
+	a, err := p.leading(kafka.NoEpoch)
+	if err == nil {
+		chain = p.advanceLocked(a)
+	}
+	p.mu.Unlock()
+	if err == nil {
+		a.log.NoteChange()
+	}
+	release(chain)
+}
+
+// reconcile does what retarget left: it runs on a worker, one at a time for a partition name, and always acts on the
+// newest target.
+func (p *Partition) reconcile() {
+	a := p.acting.Load()
+	if a.finished {
+		return
+	}
+	t := p.target.Load()
+	if t.gone {
+		p.leave()
+		return
+	}
+	log := a.log
+	if log == nil {
+		var err error
+		log, err = p.set.o.Store.Open(p.tp, p.id, t.dir, t.config)
+		if err != nil {
+			p.set.o.Logger.Error("partition can not be opened", "partition", p.tp.String(), "error", err)
+			p.failed(err)
+			p.markOpened()
+			return
+		}
+		log.OnSynced(p.synced)
+	}
+	log.SetConfig(t.config)
+	p.role.Lock()
+	defer p.role.Unlock()
+	t = p.target.Load()
+	a = p.acting.Load()
+	if t.gone || a.hasRole && a.log == log && a.epoch == t.leaderEpoch && a.leader == t.leader {
+		return
+	}
+	next := &acting{log: log, leader: t.leader, leading: t.leader == p.set.o.NodeID, epoch: t.leaderEpoch, hasRole: true}
+	next.start = log.LogEnd()
+	if next.leading {
+		log.AssignEpochStart(t.leaderEpoch, next.start)
+	}
+	p.take(next)
+	p.markOpened()
+}
+
+// take puts a role in force. The caller holds role.
+func (p *Partition) take(next *acting) {
+	log := next.log
+	p.mu.Lock()
+	if old := p.acting.Load(); old.log != nil {
+		next.diskErr = old.diskErr // a directory that failed stays so
+	} else {
+		p.highWatermark.Store(log.StoredHighWatermark())
+	}
+	p.progress = map[kafka.NodeID]*progress{}
+	p.wish = nil
+	p.acting.Store(next)
+	chain := p.advanceLocked(next)
+	p.markLocked(everyKind)
+	p.mu.Unlock()
+	log.NoteChange()
+	release(chain)
+}
+
+// leave gives up the log.
+func (p *Partition) leave() {
+	p.role.Lock()
+	defer p.role.Unlock()
+	p.mu.Lock()
+	a := p.acting.Load()
+	p.acting.Store(&acting{leader: kafka.NoNode, finished: true})
+	chains := p.failAllLocked(fmt.Errorf("%s: %w", p.tp, kerr.UnknownTopicOrPartition))
+	p.mu.Unlock()
+	releaseAll(chains)
+	p.markOpened()
+	var err error
+	if a.log != nil {
+		err = p.set.o.Store.Delete(a.log)
+	} else {
+		err = p.set.o.Store.DeleteClosed(p.tp, p.id)
+	}
+	if err != nil {
+		p.set.o.Logger.Error("partition's folder can not be deleted", "partition", p.tp.String(), "error", err)
+	}
+}
+
+func (p *Partition) markOpened() {
+	select {
+	case <-p.opened:
+	default:
+		close(p.opened) // only the worker closes it, one job at a time
+	}
+}

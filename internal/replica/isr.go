@@ -1,0 +1,169 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"moldau/internal/kafka"
+)
+
+// progress is how far another replica has come, as its fetches tell. The methods also serve nil: never heard of.
+type progress struct {
+	end      kafka.Offset // its log end
+	logStart kafka.Offset
+	// caughtUp is the last time at which its end was known to equal the leader's. Mirrors ReplicaState.lastCaughtUpTimeMs.
+	caughtUp  time.Time
+	fetched   time.Time    // the last fetch, and
+	leaderEnd kafka.Offset // the leader's log end then
+}
+
+func (f *progress) reached() kafka.Offset {
+	if f == nil {
+		return 0
+	}
+	return f.end
+}
+
+// Wish is a change of the in-sync set that this leader asks the controller for with AlterPartition.
+type Wish struct {
+	TP             kafka.TopicPartition
+	TopicID        kafka.TopicID
+	LeaderEpoch    kafka.Epoch
+	PartitionEpoch int32 // of the set that the wish starts from
+	ISR            []kafka.NodeID
+}
+
+// maximalISRLocked is every replica that is in sync or may already be so in the eyes of the controller: the watermark
+// waits for those too, because a record that one of them lacks could be lost with the next election.
+func (p *Partition) maximalISRLocked(t *target) []kafka.NodeID {
+	if p.wish == nil {
+		return t.isr
+	}
+	all := t.isr
+	for _, member := range p.wish.ISR {
+		if !slices.Contains(all, member) {
+			all = append(slices.Clone(all), member)
+		}
+	}
+	return all
+}
+
+// Fetched is what a follower's fetch tells the leader.
+type Fetched struct {
+	Replica  kafka.NodeID
+	End      kafka.Offset // the follower's log end: the offset it asks for
+	LogStart kafka.Offset // of the follower, -1 = unknown
+}
+
+// followed records a follower's progress. The caller holds role shared.
+func (p *Partition) followed(a *acting, f Fetched) error {
+	now := p.set.o.Now()
+	leaderEnd := a.log.LogEnd()
+	p.mu.Lock()
+	t := p.target.Load()
+	if f.Replica == p.set.o.NodeID || !slices.Contains(t.replicas, f.Replica) {
+		p.mu.Unlock()
+		return fmt.Errorf("node %d is no follower of %s: %w", f.Replica, p.tp, kerr.NotLeaderForPartition)
+	}
+	s := p.progress[f.Replica]
+	if s == nil {
+		s = &progress{}
+		p.progress[f.Replica] = s
+	}
+	switch {
+	case f.End >= leaderEnd:
+		s.caughtUp = now
+	case f.End >= s.leaderEnd && s.fetched.After(s.caughtUp):
+		// It has all that the leader had at the fetch before.
+		s.caughtUp = s.fetched
+	}
+	s.end, s.logStart, s.fetched, s.leaderEnd = f.End, f.LogStart, now, leaderEnd
+	p.wishToAddLocked(a, t, f.Replica)
+	chain := p.advanceLocked(a)
+	low := p.forLowWatermark.reach(p.lowWatermarkLocked(a))
+	p.mu.Unlock()
+	a.log.NoteChange()
+	release(chain)
+	release(low)
+	return nil
+}
+
+// wishToAddLocked asks for a follower that has caught up to be taken into the ISR: it has all below the watermark and all
+// from before this leader's epoch. Mirrors Partition.maybeExpandIsr.
+func (p *Partition) wishToAddLocked(a *acting, t *target, follower kafka.NodeID) {
+	if p.wish != nil || slices.Contains(t.isr, follower) {
+		return
+	}
+	if end := p.progress[follower].end; end >= p.highWatermark.Load() && end >= a.start {
+		p.wishLocked(t, append(slices.Clone(t.isr), follower))
+	}
+}
+
+// dropLagging asks for members of the ISR that have not caught up for lagMax to be taken out. Mirrors
+// Partition.maybeShrinkIsr.
+func (p *Partition) dropLagging(now time.Time, lagMax time.Duration) {
+	p.role.RLock()
+	defer p.role.RUnlock()
+	a, err := p.leading(kafka.NoEpoch)
+	if err != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.target.Load()
+	if p.wish != nil || len(t.isr) < 2 {
+		return
+	}
+	end := a.log.LogEnd()
+	left := slices.DeleteFunc(slices.Clone(t.isr), func(member kafka.NodeID) bool {
+		f := p.progress[member]
+		return member != p.set.o.NodeID && f.reached() < end && (f == nil || now.Sub(f.caughtUp) > lagMax)
+	})
+	if len(left) < len(t.isr) {
+		p.wishLocked(t, left)
+	}
+}
+
+// wishLocked hands a wish over, unless too many wait already: then the next fetch or the next look tries again.
+func (p *Partition) wishLocked(t *target, isr []kafka.NodeID) {
+	w := Wish{TP: p.tp, TopicID: p.id, LeaderEpoch: t.leaderEpoch, PartitionEpoch: t.epoch, ISR: isr}
+	select {
+	case p.set.wishes <- w:
+		p.wish = &w
+	default:
+	}
+}
+
+// WishFailed says that the controller did not take a wish, so that it may be made again. A wish that was taken is
+// answered by the metadata.
+func (p *Partition) WishFailed(w Wish) {
+	p.mu.Lock()
+	var chain *Waiter
+	if p.wish != nil && p.wish.LeaderEpoch == w.LeaderEpoch && p.wish.PartitionEpoch == w.PartitionEpoch {
+		p.wish = nil
+		if a, err := p.leading(kafka.NoEpoch); err == nil {
+			chain = p.advanceLocked(a)
+		}
+	}
+	p.mu.Unlock()
+	release(chain)
+}
+
+// lowWatermarkLocked is the lowest log start of the leader and all live followers. Mirrors Partition.lowWatermarkIfLeader.
+func (p *Partition) lowWatermarkLocked(a *acting) kafka.Offset {
+	low := a.log.LogStart()
+	for _, member := range p.target.Load().replicas {
+		if member == p.set.o.NodeID || !p.set.alive(member) {
+			continue
+		}
+		if f := p.progress[member]; f == nil {
+			low = -1
+		} else {
+			low = min(low, f.logStart)
+		}
+	}
+	return low
+}

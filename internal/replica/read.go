@@ -1,0 +1,195 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"moldau/internal/commitlog"
+	"moldau/internal/kafka"
+)
+
+// ReadOptions is one partition of a Fetch request.
+type ReadOptions struct {
+	From             kafka.Offset
+	MaxBytes         int
+	AtLeastOne       bool // the first batch is returned however large
+	Isolation        kafka.Isolation
+	Replica          kafka.NodeID // a follower's id, ConsumerReplica or DebugReplica
+	LogStart         kafka.Offset // of the follower; -1 for others
+	CurrentEpoch     kafka.Epoch  // leader epoch that the reader believes in, NoEpoch = none
+	LastFetchedEpoch kafka.Epoch  // of the last record that the reader has, NoEpoch = unknown (KIP-595)
+}
+
+// EpochEnd is a leader epoch and the offset at which it ends.
+type EpochEnd struct {
+	Epoch     kafka.Epoch
+	EndOffset kafka.Offset
+}
+
+// ReadResult is what a partition has for a reader. Leader and epoch are set with an error too.
+type ReadResult struct {
+	Region        *commitlog.Region // nil = nothing; to be released
+	HighWatermark kafka.Offset
+	LastStable    kafka.Offset
+	LogStart      kafka.Offset
+	Aborted       []commitlog.AbortedTxn // with ReadCommitted only; nil = none
+	Diverging     *EpochEnd              // the reader's log is not the leader's from here on
+	LeaderID      kafka.NodeID
+	LeaderEpoch   kafka.Epoch
+	// More says that the read ended for MaxBytes and not for want of records.
+	More bool
+}
+
+// Read returns records from the log: whole batches, for a consumer those below the high watermark or the last stable
+// offset, for a follower or a debugger all. Between that bound and the log end it returns nothing; outside the log the
+// error is OFFSET_OUT_OF_RANGE. A follower's read records its progress.
+func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
+	var r ReadResult
+	r.LeaderID, r.LeaderEpoch = p.Leader()
+	p.role.RLock()
+	defer p.role.RUnlock()
+	a, err := p.leading(o.CurrentEpoch)
+	if err != nil {
+		return r, err
+	}
+	if o.Replica >= 0 {
+		if o.LastFetchedEpoch == kafka.NoEpoch || o.From <= a.log.LogEnd() {
+			if err := p.followed(a, Fetched{Replica: o.Replica, End: o.From, LogStart: o.LogStart}); err != nil {
+				return r, err
+			}
+		}
+	}
+	// Bounds before bytes: what is appended or committed meanwhile is for the next read, and then its watcher is marked.
+	logEnd := a.log.LogEnd()
+	r.HighWatermark, r.LogStart = p.highWatermark.Load(), a.log.LogStart()
+	r.LastStable = p.lastStable(a.log, r.HighWatermark)
+	upTo := logEnd
+	if o.Replica == kafka.ConsumerReplica {
+		upTo = r.HighWatermark
+		if o.Isolation == kafka.ReadCommitted {
+			upTo = r.LastStable
+		}
+	}
+	if o.LastFetchedEpoch != kafka.NoEpoch {
+		if r.Diverging, err = p.diverging(a, o, r.LogStart, logEnd); err != nil || r.Diverging != nil {
+			return r, err
+		}
+	}
+	read, err := a.log.Read(o.From, commitlog.ReadOptions{MaxBytes: o.MaxBytes, UpTo: upTo, AtLeastOne: o.AtLeastOne})
+	if err != nil {
+		return r, p.readFailed(a, fmt.Errorf("read %s from %d: %w", p.tp, o.From, err))
+	}
+	r.Region = read.Region
+	next := o.From
+	if read.Region != nil {
+		next = read.NextOffset
+	}
+	r.More = next < upTo
+	if o.Isolation == kafka.ReadCommitted && o.Replica == kafka.ConsumerReplica && read.Region != nil {
+		if r.Aborted, err = a.log.AbortedTxns(o.From, read.NextOffset); err != nil {
+			read.Region.Release()
+			r.Region = nil
+			return r, p.readFailed(a, fmt.Errorf("read aborted transactions of %s from %d: %w", p.tp, o.From, err))
+		}
+	}
+	return r, nil
+}
+
+// diverging compares the reader's last epoch with this log. Mirrors Partition.readRecords; KIP-595.
+func (p *Partition) diverging(a *acting, o ReadOptions, logStart, logEnd kafka.Offset) (*EpochEnd, error) {
+	epoch, end := p.endOffset(a, o.LastFetchedEpoch)
+	if epoch == kafka.NoEpoch || end < 0 {
+		return nil, fmt.Errorf("%s has no records of leader epoch %d: %w", p.tp, o.LastFetchedEpoch, kerr.OffsetOutOfRange)
+	}
+	if o.From < logStart {
+		return nil, fmt.Errorf("read %s from %d: its records are [%d, %d): %w", p.tp, o.From, logStart, logEnd, kerr.OffsetOutOfRange)
+	}
+	if epoch < o.LastFetchedEpoch || end < o.From {
+		return &EpochEnd{Epoch: epoch, EndOffset: end}, nil
+	}
+	return nil, nil
+}
+
+// endOffset answers for the current epoch too, which ends at the log end.
+func (p *Partition) endOffset(a *acting, epoch kafka.Epoch) (kafka.Epoch, kafka.Offset) {
+	return a.log.EndOffsetForEpoch(epoch)
+}
+
+// readFailed separates a reader's mistake from a broken disk.
+func (p *Partition) readFailed(a *acting, err error) error {
+	return a.log.ReadFailed(err)
+}
+
+// EndOffsetForEpoch returns the largest epoch not above the one asked for and the offset at which it ends, -1 and -1 if
+// there is none. Mirrors Partition.lastOffsetForLeaderEpoch; KIP-279, KIP-320.
+func (p *Partition) EndOffsetForEpoch(epoch, currentEpoch kafka.Epoch) (EpochEnd, error) {
+	p.role.RLock()
+	defer p.role.RUnlock()
+	a, err := p.leading(currentEpoch)
+	if err != nil {
+		return EpochEnd{Epoch: kafka.NoEpoch, EndOffset: -1}, err
+	}
+	e, end := p.endOffset(a, epoch)
+	return EpochEnd{Epoch: e, EndOffset: end}, nil
+}
+
+// TimestampOffset is the answer of ListOffset. Timestamp -1: not told. Offset -1: no such record.
+type TimestampOffset = commitlog.TimestampOffset
+
+// ListOffset returns the first offset whose record is not older than ts, or what a special timestamp stands for. For
+// kafka.LatestTimestamp let AwaitEnd's Waiter finish first. replica is a follower's id, ConsumerReplica or DebugReplica;
+// only consumers are bound by isolation. Mirrors Partition.fetchOffsetForTimestamp and UnifiedLog.fetchOffsetByTimestamp.
+func (p *Partition) ListOffset(ts int64, isolation kafka.Isolation, replica kafka.NodeID, currentEpoch kafka.Epoch) (TimestampOffset, error) {
+	none := TimestampOffset{Timestamp: -1, Offset: -1, LeaderEpoch: kafka.NoEpoch}
+	p.role.RLock()
+	defer p.role.RUnlock()
+	a, err := p.leading(currentEpoch)
+	if err != nil {
+		return none, err
+	}
+	highWatermark := p.highWatermark.Load()
+	upTo := a.log.LogEnd()
+	client := replica == kafka.ConsumerReplica
+	if client {
+		upTo = highWatermark
+		if isolation == kafka.ReadCommitted {
+			upTo = p.lastStable(a.log, highWatermark)
+		}
+	}
+	// A leader that has just been elected may not know yet how far its predecessor's watermark was. Until its own has
+	// passed the start of its epoch, a client could be shown an end below one it has seen (KIP-207).
+	var notYet error
+	if client && a.start > highWatermark {
+		notYet = fmt.Errorf("high watermark %d of %s has not reached %d, where leader epoch %d begins: %w",
+			highWatermark, p.tp, a.start, a.epoch, kerr.OffsetNotAvailable)
+	}
+	switch ts {
+	case kafka.LatestTimestamp:
+		return TimestampOffset{Timestamp: -1, Offset: upTo, LeaderEpoch: a.epoch}, notYet
+	case kafka.EarliestTimestamp, kafka.EarliestLocalTimestamp: // nothing is tiered: the local log is the log
+		start := a.log.LogStart()
+		return TimestampOffset{Timestamp: -1, Offset: start, LeaderEpoch: a.log.EpochAt(start)}, nil
+	case kafka.LatestTieredTimestamp, kafka.EarliestPendingTimestamp:
+		return none, nil
+	}
+	var found TimestampOffset
+	var ok bool
+	if ts == kafka.MaxTimestamp {
+		found, ok, err = a.log.OffsetOfMaxTimestamp(upTo)
+	} else if ts >= 0 {
+		found, ok, err = a.log.OffsetForTimestamp(ts, upTo)
+	} else {
+		return none, fmt.Errorf("timestamp %d: %w", ts, kerr.UnsupportedVersion)
+	}
+	switch {
+	case err != nil:
+		return none, p.readFailed(a, fmt.Errorf("find timestamp %d in %s: %w", ts, p.tp, err))
+	case ok && found.Offset < upTo:
+		return found, nil
+	case errors.Is(notYet, kerr.OffsetNotAvailable):
+		return none, notYet
+	}
+	return none, nil
+}

@@ -1,0 +1,180 @@
+package replica
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"moldau/internal/commitlog"
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+	"moldau/internal/metrics"
+	"moldau/internal/storage"
+	"moldau/internal/xsync"
+)
+
+// maxWishes bounds the wishes that wait for the controller's ear.
+const maxWishes = 4096
+
+// Options is what a Set needs to know.
+type Options struct {
+	NodeID         kafka.NodeID
+	Store          *storage.Store
+	FlushBeforeAck bool // the high watermark counts what is synced, not what is written
+	Now            func() time.Time
+	Logger         *slog.Logger
+	Metrics        *metrics.Set
+	// LogConfig turns what is set for a topic into its log's configuration.
+	LogConfig func(topic string, overrides map[string]string) commitlog.Config
+	// MinInSync turns it into min.insync.replicas. nil: 1.
+	MinInSync func(topic string, overrides map[string]string) int
+}
+
+// Set is all partitions that have a replica on this node.
+type Set struct {
+	o      Options
+	wishes chan Wish
+	image  atomic.Pointer[metadata.Image]
+
+	mu     xsync.RWMutex // taken alone
+	byName map[string]*topic
+	byID   map[kafka.TopicID]*topic
+}
+
+// topic is the partitions of one topic that are here.
+type topic struct {
+	name       string
+	id         kafka.TopicID
+	partitions map[int32]*Partition // guarded by Set.mu
+}
+
+// NewSet returns a Set without partitions. Apply brings them.
+func NewSet(o Options) *Set {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
+	if o.MinInSync == nil {
+		o.MinInSync = func(string, map[string]string) int { return 1 }
+	}
+	s := &Set{o: o, wishes: make(chan Wish, maxWishes), byName: map[string]*topic{}, byID: map[kafka.TopicID]*topic{}}
+	s.image.Store(metadata.EmptyImage())
+	s.declareMetrics()
+	return s
+}
+
+// Wishes delivers the changes of in-sync sets that leaders here ask for.
+func (s *Set) Wishes() <-chan Wish { return s.wishes }
+
+// Partition returns a partition by name. Errors: UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER when it lies on
+// other nodes only.
+func (s *Set) Partition(tp kafka.TopicPartition) (*Partition, error) {
+	s.mu.RLock()
+	var p *Partition
+	if t := s.byName[tp.Topic]; t != nil {
+		p = t.partitions[tp.Partition]
+	}
+	s.mu.RUnlock()
+	if p != nil {
+		return p, nil
+	}
+	if _, _, exists := s.image.Load().Topics.Partition(tp); exists {
+		return nil, fmt.Errorf("%s has no replica on node %d: %w", tp, s.o.NodeID, kerr.NotLeaderForPartition)
+	}
+	return nil, fmt.Errorf("%s does not exist: %w", tp, kerr.UnknownTopicOrPartition)
+}
+
+// ByID returns a partition by topic id. Errors: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER.
+func (s *Set) ByID(id kafka.TopicID, partition int32) (*Partition, error) {
+	s.mu.RLock()
+	var p *Partition
+	if t := s.byID[id]; t != nil {
+		p = t.partitions[partition]
+	}
+	s.mu.RUnlock()
+	if p != nil {
+		return p, nil
+	}
+	t, exists := s.image.Load().Topics.ByID(id)
+	if !exists {
+		return nil, fmt.Errorf("no topic has the id %s: %w", id, kerr.UnknownTopicID)
+	}
+	return s.Partition(kafka.TopicPartition{Topic: t.Name, Partition: partition})
+}
+
+// Partitions returns all partitions that are here, by topic and partition.
+func (s *Set) Partitions() []*Partition {
+	s.mu.RLock()
+	var all []*Partition
+	for _, t := range s.byName {
+		for _, p := range t.partitions {
+			all = append(all, p)
+		}
+	}
+	s.mu.RUnlock()
+	slices.SortFunc(all, func(a, b *Partition) int {
+		return cmp.Or(strings.Compare(a.tp.Topic, b.tp.Topic), cmp.Compare(a.tp.Partition, b.tp.Partition))
+	})
+	return all
+}
+
+// DropLagging makes every leader here ask for followers to be taken out of the in-sync set that have not caught up for
+// lagMax. Call it about every half lagMax.
+func (s *Set) DropLagging(lagMax time.Duration) {
+	now := s.o.Now()
+	for _, p := range s.Partitions() {
+		p.dropLagging(now, lagMax)
+	}
+}
+
+// SetAsideStrays puts folders away whose topics the metadata no longer know. Call it once the metadata are complete.
+func (s *Set) SetAsideStrays() error {
+	image := s.image.Load()
+	return s.o.Store.Strays(func(tp kafka.TopicPartition, id kafka.TopicID) bool {
+		topic, reg, ok := image.Topics.Partition(tp)
+		return ok && slices.Contains(reg.Replicas, s.o.NodeID) && (id.IsZero() || topic.ID == id)
+	})
+}
+
+// alive tells whether a broker is registered and not fenced.
+func (s *Set) alive(id kafka.NodeID) bool {
+	b, ok := s.image.Load().Cluster.Broker(id)
+	return ok && !b.Fenced
+}
+
+func (s *Set) declareMetrics() {
+	count := func(which func(p *Partition) bool) func() float64 {
+		return func() float64 {
+			n := 0
+			for _, p := range s.Partitions() {
+				if which(p) {
+					n++
+				}
+			}
+			return float64(n)
+		}
+	}
+	leads := func(p *Partition) bool { _, err := p.leading(kafka.NoEpoch); return err == nil }
+	m := s.o.Metrics
+	m.GaugeFunc("moldau_partitions_led", "Partitions that this node leads.", count(leads))
+	m.GaugeFunc("moldau_partitions_under_replicated", "Partitions led here whose in-sync set lacks a replica.", count(func(p *Partition) bool {
+		t := p.target.Load()
+		return leads(p) && len(t.isr) < len(t.replicas)
+	}))
+	m.GaugeFunc("moldau_partitions_under_min_isr", "Partitions led here that refuse acks=all for want of replicas in sync.", count(func(p *Partition) bool {
+		t := p.target.Load()
+		return leads(p) && len(t.isr) < t.minISR
+	}))
+	m.GaugeFunc("moldau_partitions_offline", "Partitions here that have no leader or whose disk failed.", count(func(p *Partition) bool {
+		return p.target.Load().leader == kafka.NoNode || p.acting.Load().diskErr != nil
+	}))
+}
