@@ -1,0 +1,161 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/batch"
+	"moldau/internal/kafka"
+	"moldau/internal/replica"
+	"moldau/internal/server"
+	"moldau/internal/wire"
+)
+
+// zstdVersion is the first version of Produce whose clients may send zstd (KIP-110).
+const zstdVersion = 7
+
+// produce answers Produce: each partition's batch is checked and appended here, in the order of the connection's
+// requests; what acks=all has to wait for is waited for outside. Mirrors KafkaApis.handleProduceRequest.
+func (a *API) produce(r *server.Request) server.Reply {
+	req := r.Body.(*kmsg.ProduceRequest)
+	resp := kmsg.NewPtrProduceResponse()
+	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
+	var waits waits
+	var firstErr error
+	for i := range req.Topics {
+		t, topic := &req.Topics[i], &resp.Topics[i]
+		topic.Topic, topic.TopicID = t.Topic, t.TopicID
+		topic.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(t.Partitions))
+		for j := range t.Partitions {
+			answer := &topic.Partitions[j]
+			answer.Default()
+			answer.Partition = t.Partitions[j].Partition
+			waiter, err := a.append(req, t, &t.Partitions[j], answer)
+			switch {
+			case err != nil:
+				if firstErr == nil {
+					firstErr = fmt.Errorf("partition %d of topic %s: %w", answer.Partition, t.Topic, err)
+				}
+				a.refuse(r, resp, answer, t, err)
+			case waiter != nil:
+				waits.add(waiter, func(err error) {
+					if err != nil {
+						a.refuse(r, resp, answer, t, err)
+					}
+				})
+			}
+		}
+	}
+	if kafka.Acks(req.Acks) == kafka.AcksNone {
+		if firstErr != nil {
+			// The client waits for no answer: that the connection ends is the only way to tell it.
+			return server.Reply{None: true, Close: true, Reason: "Produce with acks=0 failed for " + firstErr.Error()}
+		}
+		return server.Reply{None: true}
+	}
+	return waits.reply(r, time.Duration(req.TimeoutMillis)*time.Millisecond, resp)
+}
+
+// append appends the batch of one partition and fills in where its records are.
+func (a *API) append(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopic, in *kmsg.ProduceRequestTopicPartition, answer *kmsg.ProduceResponseTopicPartition) (*replica.Waiter, error) {
+	acks := kafka.Acks(req.Acks)
+	if acks != kafka.AcksAll && acks != kafka.AcksLeader && acks != kafka.AcksNone {
+		return nil, kerr.InvalidRequiredAcks
+	}
+	p, err := a.written(req.Version, t, in.Partition)
+	if err != nil {
+		return nil, err
+	}
+	b, err := batch.Single(in.Records)
+	if err != nil {
+		return nil, err
+	}
+	if b.Transactional() || req.TransactionID != nil {
+		return nil, fmt.Errorf("transactions are not served: %w", kerr.UnsupportedVersion)
+	}
+	config := p.Config()
+	if _, err := batch.Check(b, batch.CheckOptions{
+		MaxMessageBytes: config.MaxMessageBytes,
+		Now:             a.nowMs(),
+		AppendTime:      config.TimestampTypeAppend,
+		BeforeMaxMs:     config.BeforeMaxMs,
+		AfterMaxMs:      config.AfterMaxMs,
+		Compacted:       config.Compact,
+		Deep:            a.o.FullValidation,
+		Client:          true,
+		RefuseZstd:      req.Version < zstdVersion,
+	}); err != nil {
+		return nil, err
+	}
+	done, waiter, err := p.Append(b, replica.AppendOptions{Acks: acks, LeaderEpoch: kafka.NoEpoch})
+	if err != nil {
+		return nil, err
+	}
+	answer.BaseOffset, answer.LogAppendTime, answer.LogStartOffset = done.First, done.LogAppendTime, done.LogStart
+	a.meters.received(len(b))
+	return waiter, nil
+}
+
+// written is the partition that a producer writes to.
+func (a *API) written(version int16, t *kmsg.ProduceRequestTopic, partition int32) (*replica.Partition, error) {
+	var p *replica.Partition
+	var err error
+	if version >= 13 {
+		p, err = a.o.Replicas.ByID(t.TopicID, partition)
+	} else {
+		p, err = a.o.Replicas.Partition(kafka.TopicPartition{Topic: t.Topic, Partition: partition})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if internal(p.TopicPartition().Topic) {
+		return nil, kerr.InvalidTopicException
+	}
+	return p, nil
+}
+
+// refuse makes err the answer of a partition, with the records that are at fault (KIP-467) and, if another node leads,
+// where that is (KIP-951).
+func (a *API) refuse(r *server.Request, resp *kmsg.ProduceResponse, answer *kmsg.ProduceResponseTopicPartition, t *kmsg.ProduceRequestTopic, err error) {
+	partition := answer.Partition
+	*answer = kmsg.NewProduceResponseTopicPartition()
+	answer.Partition = partition
+	answer.ErrorCode, answer.ErrorMessage = wire.Code(err), wire.Message(err)
+	answer.BaseOffset, answer.LogAppendTime, answer.LogStartOffset = -1, -1, -1
+	if bad, ok := errors.AsType[*batch.RecordErrors](err); ok {
+		for _, record := range bad.Records {
+			e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+			e.RelativeOffset, e.ErrorMessage = record.Index, &record.Message
+			answer.ErrorRecords = append(answer.ErrorRecords, e)
+		}
+	}
+	if answer.ErrorCode != kerr.NotLeaderForPartition.Code || r.Header.Version < 10 {
+		return
+	}
+	image := a.o.Image()
+	topic := t.Topic
+	if r.Header.Version >= 13 {
+		known, ok := image.Topics.ByID(t.TopicID)
+		if !ok {
+			return
+		}
+		topic = known.Name
+	}
+	l := leaderOf(image, topic, partition, r.Conn.Listener())
+	answer.CurrentLeader.LeaderID, answer.CurrentLeader.LeaderEpoch = l.id, l.epoch
+	if l.endpoint == nil {
+		return
+	}
+	for _, b := range resp.Brokers {
+		if b.NodeID == l.id {
+			return
+		}
+	}
+	broker := kmsg.NewProduceResponseBroker()
+	broker.NodeID, broker.Host, broker.Port, broker.Rack = l.id, l.endpoint.Host, int32(l.endpoint.Port), l.rack
+	resp.Brokers = append(resp.Brokers, broker)
+}

@@ -1,0 +1,179 @@
+package api
+
+import (
+	"io"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/kafka"
+	"moldau/internal/replica"
+	"moldau/internal/server"
+	"moldau/internal/wire"
+)
+
+// fetching is one Fetch request under way.
+type fetching struct {
+	a        *API
+	r        *server.Request
+	s        *session
+	created  bool // s is new and wants a place in the cache
+	full     bool // the answer tells of every partition, not only of those with news
+	minBytes int
+	maxBytes int
+	timer    *time.Timer // ends the wait
+
+	// What look found.
+	bytes   int
+	unknown int  // partitions that nobody has heard of
+	urgent  bool // there is something to tell at once
+	leaders []wire.FetchEndpoint
+}
+
+// fetch answers Fetch on a broker's listener. Mirrors KafkaApis.handleFetchRequest and ReplicaManager.fetchMessages: it
+// waits until there are MinBytes to send, or something else to tell, or for MaxWaitMillis.
+func (a *API) fetch(r *server.Request) server.Reply {
+	req := r.Body.(*kmsg.FetchRequest)
+	who := reader{replica: req.ReplicaID, isolation: kafka.Isolation(req.IsolationLevel)}
+	if req.Version >= 15 {
+		who.replica = req.ReplicaState.ID
+	}
+	s, created, err := a.sessions.begin(req, who)
+	if err != nil {
+		return server.Reply{Response: &wire.FetchResponse{Version: req.Version, CorrelationID: r.Header.CorrelationID, ErrorCode: wire.Code(err)}}
+	}
+	maxBytes := max(min(int(req.MaxBytes), a.o.FetchMaxBytes), 0)
+	g := &fetching{
+		a: a, r: r, s: s, created: created,
+		full:     created || s.id == noSession,
+		maxBytes: maxBytes,
+		minBytes: min(int(req.MinBytes), maxBytes),
+	}
+	g.look()
+	if g.enough() || req.MaxWaitMillis <= 0 {
+		return server.Reply{Response: g.answer()}
+	}
+	g.timer = time.NewTimer(time.Duration(req.MaxWaitMillis) * time.Millisecond)
+	return server.Reply{Wait: g.wait}
+}
+
+// enough reports whether to answer now.
+func (g *fetching) enough() bool {
+	return g.bytes >= g.minBytes || g.urgent || g.unknown == len(g.s.partitions)
+}
+
+// wait looks again at every piece of news until there is enough to tell, or no more time.
+func (g *fetching) wait() server.Response {
+	defer g.timer.Stop()
+	if g.s.watch == nil {
+		// A fetch without session did not need to hear of news until now; what came since it looked must not be missed.
+		g.s.watch = replica.NewWatch()
+		for _, f := range g.s.pending {
+			p := f.partition
+			f.partition = nil
+			f.attach(p, g.s)
+			f.stale = true
+		}
+		g.look()
+	}
+	for !g.enough() {
+		select {
+		case <-g.s.watch.C():
+			g.look()
+			continue
+		case <-g.timer.C:
+		case <-g.r.Closing():
+		}
+		break
+	}
+	return g.answer()
+}
+
+// answer makes the response of what look has found, and puts the session in order for the next fetch.
+func (g *fetching) answer() server.Response {
+	s := g.s
+	resp := &fetchReply{FetchResponse: wire.FetchResponse{
+		Version: g.r.Header.Version, CorrelationID: g.r.Header.CorrelationID, NodeEndpoints: g.leaders,
+	}}
+	still := s.pending[:0]
+	for _, f := range s.pending {
+		told := g.full || f.news()
+		if told {
+			resp.add(s, f)
+			f.remember()
+		}
+		if f.dirty = f.more(); f.dirty {
+			f.stale = true
+			still = append(still, f)
+		}
+		if f.result.bytes > 0 && !g.full {
+			s.moveToEnd(f) // what has been served waits for the others next time
+		}
+		g.a.meters.sent(f.result.bytes)
+		f.result = result{} // its region is the response's now
+	}
+	clear(s.pending[len(still):])
+	s.pending = still
+	if g.created {
+		g.a.sessions.offer(s)
+	}
+	resp.SessionID = s.id
+	g.a.sessions.end(s)
+	return resp
+}
+
+// news reports whether an incremental answer has to tell of f (CachedPartition.maybeUpdateResponseData).
+func (f *fetched) news() bool {
+	a := &f.result.answer
+	return f.result.bytes > 0 || f.result.err != nil || a.DivergingEpoch != nil || a.HighWatermark != f.highWatermark || a.LogStartOffset != f.logStart
+}
+
+// remember stores what the client is told. After an error it is told anew even if nothing has changed.
+func (f *fetched) remember() {
+	f.highWatermark, f.logStart = f.result.answer.HighWatermark, f.result.answer.LogStartOffset
+	if f.result.err != nil {
+		f.highWatermark = -1
+	}
+}
+
+// more reports whether the next fetch has to look at f even without news: it sent records, and whether the client has
+// taken them is not known; there was no room for more; or it failed.
+func (f *fetched) more() bool {
+	r := &f.result
+	return r.bytes > 0 || r.more || r.err != nil || r.answer.DivergingEpoch != nil
+}
+
+// fetchReply is a Fetch response and the regions of logs that it sends.
+type fetchReply struct {
+	wire.FetchResponse
+	regions []wire.Region // all that is held, in order
+}
+
+// add appends the answer of one partition. Partitions of a topic that follow each other share its entry; the order is
+// kept (FetchResponse.of).
+func (r *fetchReply) add(s *session, f *fetched) {
+	last := len(r.Topics) - 1
+	if last < 0 || r.Topics[last].Topic != f.key.topic || r.Topics[last].TopicID != f.key.id {
+		r.Topics = append(r.Topics, wire.FetchTopic{Topic: f.key.topic, TopicID: f.key.id})
+		last++
+	}
+	t := &r.Topics[last]
+	answer := f.result.answer
+	if f.result.region != nil {
+		n := len(r.regions)
+		r.regions = append(r.regions, f.result.region)
+		answer.Records = r.regions[n : n+1 : n+1]
+	}
+	t.Partitions = append(t.Partitions, answer)
+}
+
+// WriteTo sends the response: headers from memory, records from where they lie.
+func (r *fetchReply) WriteTo(w io.Writer) (int64, error) { return r.FetchResponse.WriteTo(w) }
+
+// Release lets go of the regions.
+func (r *fetchReply) Release() {
+	for _, region := range r.regions {
+		region.(heldRegion).Release()
+	}
+	r.regions = nil
+}

@@ -1,0 +1,66 @@
+package api
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/quorum"
+	"moldau/internal/server"
+)
+
+// describeQuorum answers DescribeQuorum for the metadata partition (KIP-595, KIP-836, KIP-853). Only its leader
+// knows how far the others are: on a broker's listener the request is forwarded to it.
+func (a *API) describeQuorum(r *server.Request) server.Reply {
+	var status quorum.Status
+	if a.o.Quorum != nil {
+		status = a.o.Quorum.Status()
+	}
+	if r.Conn.Kind() == server.Broker && (a.o.Quorum == nil || status.LeaderID != a.o.NodeID) {
+		return a.forward(r)
+	}
+	req := r.Body.(*kmsg.DescribeQuorumRequest)
+	resp := kmsg.NewPtrDescribeQuorumResponse()
+	for _, t := range req.Topics {
+		topic := kmsg.NewDescribeQuorumResponseTopic()
+		topic.Topic = t.Topic
+		for _, p := range t.Partitions {
+			answer := kmsg.NewDescribeQuorumResponseTopicPartition()
+			answer.Partition, answer.LeaderID, answer.LeaderEpoch = p.Partition, status.LeaderID, status.Epoch
+			switch {
+			case t.Topic != quorum.TopicName || p.Partition != 0:
+				answer.ErrorCode = kerr.UnknownTopicOrPartition.Code
+				answer.LeaderID, answer.LeaderEpoch = -1, -1
+			case status.LeaderID != a.o.NodeID:
+				answer.ErrorCode = kerr.NotLeaderForPartition.Code
+			default:
+				answer.HighWatermark = status.HighWatermark
+				answer.CurrentVoters = replicaStates(status.Voters)
+				answer.Observers = replicaStates(status.Observers)
+			}
+			topic.Partitions = append(topic.Partitions, answer)
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
+	for _, v := range status.VoterSet {
+		node := kmsg.NewDescribeQuorumResponseNode()
+		node.NodeID = v.ID
+		for _, e := range v.Endpoints {
+			l := kmsg.NewDescribeQuorumResponseNodeListener()
+			l.Name, l.Host, l.Port = e.Name, e.Host, e.Port
+			node.Listeners = append(node.Listeners, l)
+		}
+		resp.Nodes = append(resp.Nodes, node)
+	}
+	return r.Answer(resp)
+}
+
+func replicaStates(replicas []quorum.Replica) []kmsg.DescribeQuorumResponseTopicPartitionReplicaState {
+	states := make([]kmsg.DescribeQuorumResponseTopicPartitionReplicaState, 0, len(replicas))
+	for _, r := range replicas {
+		s := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
+		s.ReplicaID, s.ReplicaDirectoryID, s.LogEndOffset = r.ID, r.DirID, r.LogEnd
+		s.LastFetchTimestamp, s.LastCaughtUpTimestamp = r.LastFetchMs, r.LastCaughtUpMs
+		states = append(states, s)
+	}
+	return states
+}

@@ -1,0 +1,78 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/config"
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+	"moldau/internal/metrics"
+	"moldau/internal/quorum"
+	"moldau/internal/replica"
+	"moldau/internal/server"
+	"moldau/internal/storage"
+	"moldau/internal/uplink"
+)
+
+// Owners are whom requests are about. A mere controller has no Replicas, Store and Uplink; a mere broker has no Local and
+// no Quorum.
+type Owners struct {
+	Image    func() *metadata.Image // the newest published image
+	Replicas *replica.Set
+	Store    *storage.Store
+	Uplink   *uplink.Uplink
+	// Local answers on controller listeners: it fails with NOT_CONTROLLER inside the answer when another node leads.
+	Local  func(ctx context.Context, req kmsg.Request, principal, clientID string) (kmsg.Response, error)
+	Quorum *quorum.Quorum
+	Config *config.Config
+}
+
+// Options are the owners and the settings that answers depend on.
+type Options struct {
+	Owners
+	NodeID    kafka.NodeID
+	ClusterID string
+	Features  []metadata.FeatureRange // supported by this node
+
+	AutoCreateTopics  bool // auto.create.topics.enable
+	FetchMaxBytes     int  // fetch.max.bytes
+	FetchSessionSlots int  // max.incremental.fetch.session.cache.slots
+	MaxPartitions     int  // max.request.partition.size.limit
+	FullValidation    bool // record.validation=full
+	RequestTimeout    time.Duration
+
+	Now     func() time.Time
+	Logger  *slog.Logger
+	Metrics *metrics.Set
+}
+
+// API serves requests. Make it with New and give Routes to a server.
+type API struct {
+	o        Options
+	table    []row
+	sessions *sessionCache
+	meters   meters
+}
+
+// New returns an API that serves nothing until its Routes are used.
+func New(o Options) *API {
+	a := &API{o: o, table: rows(), meters: newMeters(o.Metrics)}
+	a.sessions = newSessionCache(o.FetchSessionSlots, o.Now, o.Metrics)
+	return a
+}
+
+// nowMs is the wall time in ms since 1970.
+func (a *API) nowMs() int64 { return a.o.Now().UnixMilli() }
+
+// within bounds a request's context by its own timeout, in ms; the setting request.timeout.ms when it has none.
+func (a *API) within(r *server.Request, timeoutMs int32) (context.Context, context.CancelFunc) {
+	d := time.Duration(timeoutMs) * time.Millisecond
+	if timeoutMs <= 0 {
+		d = a.o.RequestTimeout
+	}
+	return context.WithTimeout(r.Context(), d)
+}

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/replica"
+	"moldau/internal/server"
+)
+
+// waits is what one answer waits for: each partition's waiter, and what to do with its outcome.
+type waits []wait
+
+type wait struct {
+	waiter *replica.Waiter
+	then   func(error)
+}
+
+func (w *waits) add(waiter *replica.Waiter, then func(error)) {
+	*w = append(*w, wait{waiter, then})
+}
+
+// reply is ready at once if there is nothing to wait for; else when everything has come or timeout is over, and then
+// REQUEST_TIMED_OUT stands for what has not come.
+func (w waits) reply(r *server.Request, timeout time.Duration, resp kmsg.Response) server.Reply {
+	if len(w) == 0 {
+		return r.Answer(resp)
+	}
+	// The time runs from now, not from when earlier answers have gone out.
+	timer := time.NewTimer(max(timeout, 0))
+	return server.Reply{Wait: func() server.Response {
+		defer timer.Stop()
+		over := false
+		for _, each := range w {
+			if !over {
+				select {
+				case <-each.waiter.Done():
+				case <-timer.C:
+					over = true
+				case <-r.Context().Done():
+					over = true
+				}
+			}
+			// What has come is told, even if time is up: the select above picks at random when both are true.
+			select {
+			case <-each.waiter.Done():
+				each.then(each.waiter.Err())
+			default:
+				each.then(kerr.RequestTimedOut)
+			}
+		}
+		return r.Response(resp)
+	}}
+}
