@@ -15,6 +15,7 @@ type Delta struct {
 	next Image
 
 	topics      map[kafka.TopicID]map[int32]struct{} // touched topics, with the partitions touched
+	owned       map[kafka.TopicID]*Topic             // topics that no image has yet, so that they may change in place
 	brokers     map[kafka.NodeID]struct{}
 	controllers map[kafka.NodeID]struct{}
 	configs     map[ConfigResource]struct{}
@@ -29,6 +30,7 @@ func NewDelta(base *Image) *Delta {
 		base:        base,
 		next:        *base,
 		topics:      map[kafka.TopicID]map[int32]struct{}{},
+		owned:       map[kafka.TopicID]*Topic{},
 		brokers:     map[kafka.NodeID]struct{}{},
 		controllers: map[kafka.NodeID]struct{}{},
 		configs:     map[ConfigResource]struct{}{},
@@ -41,6 +43,7 @@ func (d *Delta) Base() *Image { return d.base }
 
 // Image returns the base with the changes, as of the given offset and epoch.
 func (d *Delta) Image(offset kafka.Offset, epoch kafka.Epoch) *Image {
+	clear(d.owned)
 	image := d.next
 	image.Offset, image.Epoch = offset, epoch
 	return &image
@@ -75,13 +78,14 @@ func (d *Delta) Replay(r Record) error {
 		d.next.Cluster.controllers = d.next.Cluster.controllers.without(r.ControllerID)
 
 	case *TopicRecord:
-		if other, ok := d.next.Topics.ByName(r.Name); ok && other.ID != r.TopicID {
+		if other, ok := d.next.Topics.ByName(r.Name); ok {
 			return fmt.Errorf("create topic %s with id %v: it exists with id %v", r.Name, r.TopicID, other.ID)
 		}
+		if other, ok := d.next.Topics.ByID(r.TopicID); ok {
+			return fmt.Errorf("create topic %s with id %v: topic %s has that id", r.Name, r.TopicID, other.Name)
+		}
 		d.touch(r.TopicID)
-		d.next.Topics = d.next.Topics.with(&Topic{
-			Name: r.Name, ID: r.TopicID, Partitions: newOrderedTree[int32, *PartitionRegistration](),
-		})
+		d.own(&Topic{Name: r.Name, ID: r.TopicID, Partitions: newOrderedTree[int32, *PartitionRegistration]()})
 	case *PartitionRecord:
 		return d.replacePartition(r.TopicID, r.PartitionID, newPartition(r))
 	case *PartitionChangeRecord:
@@ -96,6 +100,7 @@ func (d *Delta) Replay(r Record) error {
 			return fmt.Errorf("remove topic: there is none with id %v", r.TopicID)
 		}
 		d.touch(r.TopicID)
+		delete(d.owned, r.TopicID)
 		d.next.Topics = d.next.Topics.without(topic)
 		resource := ConfigResource{ConfigTopic, topic.Name}
 		if _, ok := d.next.Configs.resources.Get(resource); ok {
@@ -241,10 +246,22 @@ func (d *Delta) replacePartition(id kafka.TopicID, partition int32, p *Partition
 		return fmt.Errorf("set partition %d: there is no topic with id %v", partition, id)
 	}
 	d.touch(id)[partition] = struct{}{}
-	next := *topic
-	next.Partitions = topic.Partitions.with(partition, p)
-	d.next.Topics = d.next.Topics.with(&next)
+	next, ok := d.owned[id]
+	if !ok {
+		next = &Topic{Name: topic.Name, ID: id, Partitions: topic.Partitions}
+		d.own(next)
+	}
+	before := next.Partitions.Len()
+	next.Partitions = next.Partitions.with(partition, p)
+	d.next.Topics.partitions += next.Partitions.Len() - before
 	return nil
+}
+
+// own puts a topic into the next image that may change in place until that image is given out. A topic of many partitions
+// comes as many records; copying the way to it for each would be most of the work of loading an image.
+func (d *Delta) own(topic *Topic) {
+	d.owned[topic.ID] = topic
+	d.next.Topics = d.next.Topics.with(topic)
 }
 
 // clearELR mirrors TopicsDelta.replay(ClearElrRecord): no epoch moves, since no decision about the partition changed.

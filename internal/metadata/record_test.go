@@ -1,0 +1,235 @@
+package metadata
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// sample is one line of testdata/kafka-4.4.0-records.txt: bytes that Apache Kafka 4.4.0's MetadataRecordSerde wrote, the
+// version, and the record as its toString prints it.
+type sample struct {
+	value   []byte
+	version int16
+	text    string
+}
+
+func samples(t testing.TB) []sample {
+	f, err := os.Open("testdata/kafka-4.4.0-records.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var all []sample
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		parts := strings.SplitN(lines.Text(), " ", 3)
+		value, err := hex.DecodeString(parts[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		version, err := strconv.Atoi(parts[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, sample{value, int16(version), parts[2]})
+	}
+	return all
+}
+
+// Every type in every version, once with defaults and once with every field set, reads and writes as Apache Kafka's.
+func TestRecordsReadAndWriteAsKafkas(t *testing.T) {
+	covered := map[[2]int16]int{}
+	for _, s := range samples(t) {
+		r, version, err := decode(s.value)
+		if err != nil {
+			t.Errorf("%s: %v", s.text, err)
+			continue
+		}
+		if version != s.version {
+			t.Errorf("%s: version %d, want %d", s.text, version, s.version)
+		}
+		if got := Encode(nil, r, version); !bytes.Equal(got, s.value) {
+			t.Errorf("%s version %d:\n got %x\nwant %x", s.text, version, got, s.value)
+		}
+		checkFields(t, r, s.text)
+		covered[[2]int16{r.Type(), version}]++
+	}
+	for typ := range int16(100) {
+		_, highest := newRecord(typ)
+		for v := range highest + 1 {
+			if n := covered[[2]int16{typ, v}]; n != 2 {
+				t.Errorf("type %d version %d has %d samples, want 2", typ, v, n)
+			}
+		}
+	}
+}
+
+// checkFields finds every field of r, with its value, in Kafka's text of the record.
+func checkFields(t *testing.T, r Record, text string) {
+	t.Helper()
+	text = strings.NewReplacer("brokerendpoint(", "endpoint(", "controllerendpoint(", "endpoint(",
+		"brokerfeature(", "feature(", "controllerfeature(", "feature(").Replace(strings.ToLower(text))
+	v := reflect.ValueOf(r).Elem()
+	for i := range v.NumField() {
+		want := strings.ToLower(v.Type().Field(i).Name + "=" + kafkaText(v.Field(i)))
+		if !strings.Contains(text, want) {
+			t.Errorf("%T: no %q in %s", r, want, text)
+		}
+	}
+}
+
+func kafkaText(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case string:
+		return "'" + x + "'"
+	case []string:
+		return fmt.Sprintf("[%s]", strings.Join(x, ", "))
+	case float64:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	case Endpoint:
+		return fmt.Sprintf("endpoint(name='%s', host='%s', port=%d, securityprotocol=%d)", x.Name, x.Host, x.Port, x.SecurityProtocol)
+	case FeatureRange:
+		return fmt.Sprintf("feature(name='%s', minsupportedversion=%d, maxsupportedversion=%d)", x.Name, x.Min, x.Max)
+	case QuotaEntityPart:
+		return fmt.Sprintf("entitydata(entitytype='%s', entityname='%s')", x.EntityType, *x.EntityName)
+	case fmt.Stringer:
+		return x.String()
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return "null"
+		}
+		return kafkaText(v.Elem())
+	case reflect.Slice:
+		if v.IsNil() {
+			return "" // Kafka prints null or [], by the field
+		}
+		parts := make([]string, v.Len())
+		for i := range parts {
+			parts[i] = kafkaText(v.Index(i))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+func TestDecodeRefusesWhatItDoesNotKnow(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		hex  string
+		want string
+	}{
+		{"nothing", "", "record ends early"},
+		{"the preview's frame", "000200", "frame version 0 is not known"},
+		{"a type of the future", "0163000000", "type 99 is not known"},
+		{"a version of the future", "01020100", "version 1 of *metadata.TopicRecord is not known, only 0 to 0 are"},
+		{"a record cut short", "010200086e616d65", "record ends early"},
+		{"bytes left over", "0114000001", "1 bytes are left over"},
+		{"a string longer than the record", "010200ffffff7f", "record ends early"},
+		{"a null name", "01020000" + strings.Repeat("00", 17), "null in a field"},
+		{"a tag longer than its value", "0117000100020461", "null"},
+		{"an array that lies about its length", "010300" + strings.Repeat("00", 20) + "ffffffff0f", "record ends early"},
+	} {
+		b, err := hex.DecodeString(c.hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := Decode(b); err == nil {
+			t.Errorf("%s: took it: %+v", c.name, r)
+		} else if c.want != "null" && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestDecodeSkipsTagsOfTheFuture(t *testing.T) {
+	// TopicRecord name "t" with one tagged field, number 7, of three bytes.
+	b := append([]byte{1, 2, 0, 2, 't'}, make([]byte, 16)...)
+	b = append(b, 1, 7, 3, 'a', 'b', 'c')
+	r, err := Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.(*TopicRecord).Name; got != "t" {
+		t.Errorf("name %q", got)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, s := range samples(f) {
+		f.Add(s.value)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, version, err := decode(b)
+		if err != nil {
+			return
+		}
+		// What was read is written and read again as the same; bytes may differ, since a sender may spell out defaults.
+		again, version2, err := decode(Encode(nil, r, version))
+		if err != nil || version2 != version {
+			t.Fatalf("%T version %d does not survive: %v", r, version, err)
+		}
+		if fmt.Sprintf("%#v", deref(r)) != fmt.Sprintf("%#v", deref(again)) {
+			t.Fatalf("%+v became %+v", r, again)
+		}
+	})
+}
+
+// deref prints like the record, with NaN equal to itself and pointers followed one level.
+func deref(r Record) string {
+	v := reflect.ValueOf(r).Elem()
+	var b strings.Builder
+	for i := range v.NumField() {
+		f := v.Field(i)
+		if f.Kind() == reflect.Pointer && !f.IsNil() {
+			f = f.Elem()
+		}
+		if parts, ok := f.Interface().([]QuotaEntityPart); ok {
+			fmt.Fprint(&b, quotaKey(parts), " ")
+			continue
+		}
+		fmt.Fprintf(&b, "%#v ", f.Interface())
+	}
+	return b.String()
+}
+
+func TestLatestIsWhatKafkaWrites(t *testing.T) {
+	// Levels and versions as MetadataVersion of Apache Kafka 4.4.0 answers them.
+	for _, c := range []struct{ level, register, partition int16 }{
+		{7, 1, 0}, {8, 2, 0}, {16, 2, 0}, {17, 3, 1}, {22, 3, 1}, {23, 3, 2}, {29, 3, 2}, {30, 4, 2}, {33, 4, 2},
+	} {
+		if got := Latest(&RegisterBrokerRecord{}, c.level); got != c.register {
+			t.Errorf("level %d: RegisterBrokerRecord version %d, want %d", c.level, got, c.register)
+		}
+		for _, r := range []Record{&PartitionRecord{}, &PartitionChangeRecord{}} {
+			if got := Latest(r, c.level); got != c.partition {
+				t.Errorf("level %d: %T version %d, want %d", c.level, r, got, c.partition)
+			}
+		}
+	}
+	for level, name := range map[int16]string{7: "3.3-IV3", 20: "3.8-IV0", 25: "4.0-IV3", 30: "4.3-IV0", 33: "4.4-IV2"} {
+		if got, ok := LevelName(level); !ok || got != name {
+			t.Errorf("LevelName(%d) = %q, %v, want %q", level, got, ok, name)
+		}
+		if got, ok := LevelByName(name); !ok || got != level {
+			t.Errorf("LevelByName(%q) = %d, %v, want %d", name, got, ok, level)
+		}
+	}
+	if level, ok := LevelByName("4.0"); !ok || level != 25 {
+		t.Errorf("LevelByName(4.0) = %d, %v, want 25", level, ok)
+	}
+	if _, ok := LevelName(34); ok {
+		t.Error("level 34 has a name")
+	}
+	if _, ok := LevelByName("5.0"); ok {
+		t.Error("release 5.0 has a level")
+	}
+}
