@@ -134,32 +134,60 @@ type scan struct {
 // next steps over one record and reports false if its bytes do not have the shape of one. The rules are those of
 // DefaultRecord.readFrom: every length fits its surroundings, the record's length is exactly what its fields need, and
 // any negative length but a header key's is null.
+//
+// One-byte numbers are read in place, not by a call: this halves the time per record, and the compiler does not inline
+// anything that holds both ways.
 func (s *scan) next(recs []byte) bool {
-	length, at := varint(recs, s.at)
-	if at < 0 || length < minRecordBytes-1 || int(length) > len(recs)-at {
+	at := s.at
+	var length int32
+	if at < len(recs) && recs[at] < 0x80 {
+		length, at = zigzag(recs[at]), at+1
+	} else if length, at = varint(recs, at); at < 0 {
+		return false
+	}
+	if length < minRecordBytes-1 || int(length) > len(recs)-at {
 		return false
 	}
 	end := at + int(length)
 	rec := recs[:end] // all that follows must not look past this record
 	s.attributes = int8(rec[at])
-	if s.timestampDelta, at = varlong(rec, at+1); at < 0 {
+	at++
+	if c := rec[at]; c < 0x80 {
+		s.timestampDelta, at = int64(zigzag(c)), at+1
+	} else if s.timestampDelta, at = varlong(rec, at); at < 0 {
 		return false
 	}
-	if s.offsetDelta, at = varint(rec, at); at < 0 {
+	if at < len(rec) && rec[at] < 0x80 {
+		s.offsetDelta, at = zigzag(rec[at]), at+1
+	} else if s.offsetDelta, at = varint(rec, at); at < 0 {
 		return false
 	}
 	var n int32
-	if n, at = varint(rec, at); at < 0 || int(n) > end-at {
+	if at < len(rec) && rec[at] < 0x80 {
+		n, at = zigzag(rec[at]), at+1
+	} else if n, at = varint(rec, at); at < 0 {
+		return false
+	}
+	if int(n) > len(rec)-at {
 		return false
 	}
 	s.keyAt, s.keyLen = at, int(n)
 	at += max(0, int(n))
-	if n, at = varint(rec, at); at < 0 || int(n) > end-at {
+	if at < len(rec) && rec[at] < 0x80 {
+		n, at = zigzag(rec[at]), at+1
+	} else if n, at = varint(rec, at); at < 0 {
+		return false
+	}
+	if int(n) > len(rec)-at {
 		return false
 	}
 	s.valueAt, s.valueLen = at, int(n)
 	at += max(0, int(n))
-	if n, at = varint(rec, at); at < 0 || n < 0 || int(n) > end-at {
+	s.at, s.headerCount, s.headersAt = end, 0, end
+	if at+1 == end && rec[at] == 0 {
+		return true // no headers, as most
+	}
+	if n, at = varint(rec, at); at < 0 || n < 0 || int(n) > len(rec)-at {
 		return false
 	}
 	s.headerCount, s.headersAt = int(n), at
@@ -168,7 +196,6 @@ func (s *scan) next(recs []byte) bool {
 			return false
 		}
 	}
-	s.at = end
 	return at == end
 }
 
@@ -201,18 +228,13 @@ func header(b []byte, at int) (keyAt, keyLen, valueAt, valueLen, next int) {
 	return keyAt, keyLen, at, int(v), at + max(0, int(v))
 }
 
-// varint reads the zigzag number at position at and returns the position after it, negative if there is none. The
-// common one-byte case is here so that it is inlined.
-func varint(b []byte, at int) (v int32, next int) {
-	if uint(at) < uint(len(b)) && b[at] < 0x80 {
-		return int32(b[at]>>1) ^ -int32(b[at]&1), at + 1
-	}
-	return varintLong(b, at)
-}
+// zigzag returns the number that one byte of a varint stands for.
+func zigzag(c byte) int32 { return int32(c>>1) ^ -int32(c&1) }
 
-func varintLong(b []byte, at int) (v int32, next int) {
-	if uint(at) < uint(len(b)) && uint(at+1) < uint(len(b)) && b[at+1] < 0x80 { // two bytes: lengths of 64 to 8,191
-		u := uint32(b[at]&0x7f) | uint32(b[at+1])<<7
+// varint reads the zigzag number at position at and returns the position after it, negative if there is none.
+func varint(b []byte, at int) (v int32, next int) {
+	if rest := b[at:]; len(rest) >= 2 && rest[1] < 0x80 && rest[0] >= 0x80 { // lengths of 64 to 8,191
+		u := uint32(rest[0]&0x7f) | uint32(rest[1])<<7
 		return int32(u>>1) ^ -int32(u&1), at + 2
 	}
 	var u uint32
@@ -229,13 +251,6 @@ func varintLong(b []byte, at int) (v int32, next int) {
 
 // varlong is varint for 64 bits.
 func varlong(b []byte, at int) (v int64, next int) {
-	if uint(at) < uint(len(b)) && b[at] < 0x80 {
-		return int64(b[at]>>1) ^ -int64(b[at]&1), at + 1
-	}
-	return varlongLong(b, at)
-}
-
-func varlongLong(b []byte, at int) (v int64, next int) {
 	var u uint64
 	for shift := 0; shift < 70 && at < len(b); shift += 7 {
 		c := b[at]

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"errors"
 	"io"
 
 	"moldau/internal/kafka"
@@ -96,9 +95,3 @@ type FetchEndpoint struct {
 func NewFetchPartition(partition int32) FetchPartition {
 	return FetchPartition{Partition: partition, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1, PreferredReadReplica: kafka.NoNode}
 }
-
-// Size returns the size of the whole frame in bytes, its length field included.
-func (r *FetchResponse) Size() int64 { return 0 }
-
-// WriteTo writes the whole frame. After an error part of it may have gone out: the connection must be closed.
-func (r *FetchResponse) WriteTo(w io.Writer) (int64, error) { return 0, errors.ErrUnsupported }

@@ -1,18 +1,54 @@
 package wire
 
 import (
-	"errors"
+	"encoding/binary"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// NewRequest returns an empty request of a key that kmsg knows, with the version set. It reports false for others.
-func NewRequest(key, version int16) (kmsg.Request, bool) { return nil, false }
+// DecodeRequest decodes the body of a request, frame[h.BodyOffset:]. Byte fields of the result alias body, strings do
+// not. Errors wrap ErrBadRequest. The version must be one that kmsg knows.
+func DecodeRequest(h Header, body []byte) (kmsg.Request, error) {
+	req, ok := NewRequest(h.Key, h.Version)
+	if !ok {
+		return nil, fmt.Errorf("%w %d", ErrUnknownKey, h.Key)
+	}
+	if h.Version > req.MaxVersion() {
+		return nil, fmt.Errorf("%w: version %d of %s", ErrBadRequest, h.Version, kmsg.NameForKey(h.Key))
+	}
+	if err := guard(req, body); err != nil {
+		return nil, err
+	}
+	if err := req.ReadFrom(body); err != nil {
+		return nil, fmt.Errorf("%w: %s version %d: %w", ErrBadRequest, kmsg.NameForKey(h.Key), h.Version, err)
+	}
+	return req, nil
+}
 
-// DecodeRequest decodes the body of a request; the result aliases body.
-func DecodeRequest(h Header, body []byte) (kmsg.Request, error) { return nil, errors.ErrUnsupported }
-
-// AppendRequest appends a whole frame, length included.
+// AppendRequest appends a whole frame, length and header included. The version of req must be set.
 func AppendRequest(dst []byte, correlationID int32, clientID *string, req kmsg.Request) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(req.Key()))
+	dst = binary.BigEndian.AppendUint16(dst, uint16(req.GetVersion()))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(correlationID))
+	if req.Key() != controlledShutdown || req.GetVersion() != 0 {
+		if clientID == nil {
+			dst = append(dst, 0xff, 0xff)
+		} else {
+			dst = binary.BigEndian.AppendUint16(dst, uint16(len(*clientID)))
+			dst = append(dst, *clientID...)
+		}
+	}
+	if req.IsFlexible() {
+		dst = append(dst, 0)
+	}
+	return endFrame(req.AppendTo(dst), start)
+}
+
+// endFrame fills in the length of the frame that begins at start.
+func endFrame(dst []byte, start int) []byte {
+	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
 	return dst
 }
