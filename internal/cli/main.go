@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"moldau/internal/config"
+)
+
+// app is one invocation of the binary and its surroundings.
+type app struct {
+	stdout, stderr io.Writer
+	terminal       bool             // stdout is one: somebody reads along
+	signals        <-chan os.Signal // SIGINT and SIGTERM
+	build          func(c *config.Config, logger *slog.Logger) (running, error)
+}
+
+// Main runs the command that os.Args names and returns the exit code of the process.
+func Main() int {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	a := &app{stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout), signals: signals, build: buildNode}
+	return a.run(os.Args[1:])
+}
+
+func (a *app) run(args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(a.stderr, "moldau: "+err.Error())
+	var f *failure
+	if code := exitCode(err); code != exitUsage || !errors.As(err, &f) {
+		return code
+	}
+	fmt.Fprintln(a.stderr, "Try 'moldau --help'.")
+	return exitUsage
+}
+
+func (a *app) root() *cobra.Command {
+	serve := a.serveCommand()
+	root := &cobra.Command{
+		Use:   "moldau",
+		Short: "A broker for Apache Kafka's clients, in one binary",
+		Long: `A broker for Apache Kafka's clients, in one binary.
+
+Without a command moldau starts a node on this machine: Kafka on 127.0.0.1:9092, records in ./data.`,
+		Example:       "  moldau\n  moldau serve config/server.properties --override log.dirs=/var/lib/moldau",
+		Args:          usage(cobra.NoArgs),
+		RunE:          serve.RunE,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.Flags().AddFlagSet(serve.Flags())
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{exitUsage, err} })
+	root.AddCommand(serve, a.storageCommand(), a.versionCommand())
+	return root
+}
+
+// usage makes a mistake in the arguments an exitUsage.
+func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return &failure{exitUsage, err}
+		}
+		return nil
+	}
+}
+
+// isTerminal tells whether a person probably reads f.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

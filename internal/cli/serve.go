@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"moldau/internal/config"
+	"moldau/internal/node"
+)
+
+// running is a node as serve drives it. *node.Node is one.
+type running interface {
+	Start(ctx context.Context) error
+	Stop(ctx context.Context) error
+	Failed() <-chan struct{}
+	Err() error
+	Addresses() []node.Address
+}
+
+func buildNode(c *config.Config, logger *slog.Logger) (running, error) {
+	return node.Build(node.Options{Config: c, Logger: logger})
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var overrides []string
+	var format string
+	cmd := &cobra.Command{
+		Use:   "serve [FILE]",
+		Short: "Run a node with Kafka's server.properties, or without a file on loopback",
+		Example: "  moldau serve\n  moldau serve config/server.properties\n" +
+			"  moldau serve config/server.properties --override node.id=2 --override log.dirs=/data/2",
+		Args: usage(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("log-format") {
+				overrides = append(overrides, "log.format="+format)
+			}
+			return a.serve(cmd.Context(), args, overrides)
+		},
+	}
+	cmd.Flags().StringArrayVar(&overrides, "override", nil, "set one key of the configuration, as `key=value`; may be repeated")
+	cmd.Flags().StringVar(&format, "log-format", "text", "how log lines look: `text or json`")
+	return cmd
+}
+
+func (a *app) serve(ctx context.Context, files, overrides []string) error {
+	loaded, warnings, err := readConfig(files, overrides)
+	if err != nil {
+		return err
+	}
+	cfg := loaded.Node()
+	logger := newLogger(a.stdout, cfg.Log)
+	for _, w := range warnings {
+		logger.Warn(w.String(), "component", "config")
+	}
+	n, err := a.build(loaded, logger)
+	if err != nil {
+		return &failure{exitConfig, err}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if started, err := a.start(ctx, cancel, n, logger); err != nil || !started {
+		return cured(err, cfg)
+	}
+	if a.terminal && cfg.Log.Format == "text" {
+		fmt.Fprint(a.stdout, screen(cfg, n.Addresses()))
+	}
+	return a.attend(ctx, cancel, n, logger)
+}
+
+// readConfig reads the file, if there is one, and checks everything.
+func readConfig(files, overrides []string) (*config.Config, []config.Warning, error) {
+	src := config.Source{Overrides: overrides}
+	if len(files) > 0 {
+		text, err := os.ReadFile(files[0])
+		if err != nil {
+			return nil, nil, &failure{exitConfig, fmt.Errorf("cannot read the configuration: %w", err)}
+		}
+		src.File, src.Text = files[0], text
+	}
+	loaded, warnings, err := config.Load(src)
+	if err != nil {
+		return nil, warnings, fmt.Errorf("the configuration is wrong:\n%w", err)
+	}
+	return loaded, warnings, nil
+}
+
+// start starts the node. A signal meanwhile gives the start up, which is what was asked for and no failure.
+func (a *app) start(ctx context.Context, cancel context.CancelFunc, n running, logger *slog.Logger) (started bool, err error) {
+	done := make(chan error, 1)
+	go func() { done <- n.Start(ctx) }()
+	select {
+	case err := <-done:
+		return err == nil, err
+	case s := <-a.signals:
+		logger.Info("giving up the start", "signal", s.String())
+	}
+	cancel()
+	select {
+	case err := <-done:
+		if err != nil {
+			return false, nil // the node has taken itself down
+		}
+		return false, n.Stop(ctx)
+	case <-a.signals:
+		return false, errHurry
+	}
+}
+
+// errHurry ends the process while the node still runs. Whoever asks twice does not want to wait; the next start recovers,
+// as after a crash.
+var errHurry = errors.New("stopped at once, without a clean shutdown; the next start will recover")
+
+// attend waits for a signal or the node's failure, and stops it.
+func (a *app) attend(ctx context.Context, cancel context.CancelFunc, n running, logger *slog.Logger) error {
+	var failure error
+	select {
+	case s := <-a.signals:
+		logger.Info("stopping; once more stops at once", "signal", s.String())
+	case <-n.Failed():
+		failure = n.Err()
+		logger.Error("the node cannot go on", "error", failure)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- n.Stop(ctx) }()
+	select {
+	case err := <-stopped:
+		return errors.Join(failure, err)
+	case <-a.signals:
+		cancel()
+		return errHurry
+	}
+}

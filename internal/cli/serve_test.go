@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"moldau/internal/config"
+	"moldau/internal/node"
+	"moldau/internal/vfs"
+)
+
+// fakeNode stands in for a node whose start, failure and stop a test decides.
+type fakeNode struct {
+	cfg      config.Node
+	startErr error
+	hang     bool // Start waits for its context, Stop for ever
+	failed   chan struct{}
+	started  chan struct{}
+	stopping chan struct{}
+	release  chan struct{}
+}
+
+func (f *fakeNode) Start(ctx context.Context) error {
+	close(f.started)
+	if f.hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return f.startErr
+}
+
+func (f *fakeNode) Stop(context.Context) error {
+	close(f.stopping)
+	<-f.release
+	return nil
+}
+
+func (f *fakeNode) Failed() <-chan struct{} { return f.failed }
+func (f *fakeNode) Err() error              { return errors.New("every log directory has failed") }
+func (f *fakeNode) Addresses() []node.Address {
+	return []node.Address{
+		{Name: "PLAINTEXT", Bound: "0.0.0.0:9092", Advertised: "broker.example.com:9092"},
+		{Name: "CONTROLLER", Bound: "127.0.0.1:40001", Advertised: "127.0.0.1:40001", Controller: true, Moved: true},
+		{Name: "HTTP", Bound: "127.0.0.1:9644", Advertised: "127.0.0.1:9644"},
+	}
+}
+
+// output may be written by the node while the test reads.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+type invocation struct {
+	app            *app
+	node           *fakeNode
+	signals        chan os.Signal
+	stdout, stderr *output
+}
+
+func newInvocation() *invocation {
+	i := &invocation{signals: make(chan os.Signal, 2), stdout: &output{}, stderr: &output{}, node: &fakeNode{
+		failed: make(chan struct{}), started: make(chan struct{}), stopping: make(chan struct{}), release: make(chan struct{}),
+	}}
+	i.app = &app{stdout: i.stdout, stderr: i.stderr, terminal: true, signals: i.signals, build: func(c *config.Config, _ *slog.Logger) (running, error) {
+		i.node.cfg = c.Node()
+		return i.node, nil
+	}}
+	return i
+}
+
+// run starts an invocation and returns where its exit code will be.
+func (i *invocation) run(args ...string) <-chan int {
+	code := make(chan int, 1)
+	go func() { code <- i.app.run(args) }()
+	return code
+}
+
+func TestSignalStopsCleanly(t *testing.T) {
+	i := newInvocation()
+	code := i.run()
+	<-i.node.started
+	i.signals <- syscall.SIGTERM
+	<-i.node.stopping
+	close(i.node.release)
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d: %s", got, i.stderr)
+	}
+	for _, want := range []string{"is ready", "kafka       0.0.0.0:9092, clients are told broker.example.com:9092",
+		"controller  127.0.0.1:40001 (the usual port was taken)", "http        http://127.0.0.1:9644/metrics", "/data\n", "kcat -P -b localhost:9092"} {
+		if !strings.Contains(i.stdout.String(), want) {
+			t.Errorf("the screen lacks %q:\n%s", want, i.stdout)
+		}
+	}
+}
+
+func TestSecondSignalStopsAtOnce(t *testing.T) {
+	i := newInvocation()
+	code := i.run()
+	<-i.node.started
+	i.signals <- syscall.SIGINT
+	<-i.node.stopping
+	i.signals <- syscall.SIGINT
+	if got := <-code; got != exitFailure || !strings.Contains(i.stderr.String(), "the next start will recover") {
+		t.Errorf("exit code %d: %s", got, i.stderr)
+	}
+	close(i.node.release)
+}
+
+func TestSignalGivesUpTheStart(t *testing.T) {
+	i := newInvocation()
+	i.node.hang = true
+	code := i.run()
+	<-i.node.started
+	i.signals <- syscall.SIGTERM
+	if got := <-code; got != exitOK || strings.Contains(i.stdout.String(), "is ready") {
+		t.Errorf("exit code %d: %s%s", got, i.stdout, i.stderr)
+	}
+}
+
+func TestFailureOfTheNodeEndsTheProcess(t *testing.T) {
+	i := newInvocation()
+	close(i.node.release)
+	code := i.run()
+	<-i.node.started
+	close(i.node.failed)
+	if got := <-code; got != exitFailure || !strings.Contains(i.stderr.String(), "every log directory has failed") {
+		t.Errorf("exit code %d: %s", got, i.stderr)
+	}
+}
+
+func TestStartFailuresHaveCodesAndCures(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, busy := net.Listen("tcp", taken.Addr().String())
+	port := taken.Addr().(*net.TCPAddr).Port
+	for name, c := range map[string]struct {
+		err  error
+		code int
+		want string
+	}{
+		"port taken": {fmt.Errorf("listeners: %w", busy), exitBind, fmt.Sprintf("--override listeners=PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:0", port%10000+10000)},
+		"no such address": {fmt.Errorf("listeners: %w", &net.OpError{Op: "listen", Net: "tcp", Addr: taken.Addr(), Err: syscall.EADDRNOTAVAIL}),
+			exitBind, "`ip address` shows"},
+		"root's port": {fmt.Errorf("listeners: %w", &net.OpError{Op: "listen", Net: "tcp", Addr: taken.Addr(), Err: syscall.EACCES}), exitBind, "belong to root"},
+		"locked":      {fmt.Errorf("log.dirs: %w", vfs.ErrLocked), exitData, "--override log.dirs=/somewhere-2"},
+		"other":       {errors.New("out of luck"), exitFailure, "out of luck"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newInvocation()
+			i.node.startErr = c.err
+			code := <-i.run("serve", "--override", "log.dirs=/somewhere", "--override", "listeners=PLAINTEXT://"+taken.Addr().String()+",CONTROLLER://127.0.0.1:0")
+			if code != c.code || !strings.Contains(i.stderr.String(), c.want) {
+				t.Errorf("exit code %d, want %d with %q: %s", code, c.code, c.want, i.stderr)
+			}
+			if strings.Contains(i.stdout.String(), "is ready") {
+				t.Error("said to be ready")
+			}
+		})
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	wrong := filepath.Join(dir, "wrong.properties")
+	if err := os.WriteFile(wrong, []byte("num.partitons=3\nnum.partitions=0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want string // in either output
+	}{
+		{"version", exitOK, "moldau "},
+		{"--help", exitOK, "Available Commands"},
+		{"serve --help", exitOK, "--override key=value"},
+		{"nonsense", exitUsage, `unknown command "nonsense"`},
+		{"--nonsense", exitUsage, "unknown flag: --nonsense"},
+		{"serve a b", exitUsage, "accepts at most 1 arg"},
+		{"storage", exitUsage, "want format, random-uuid or info"},
+		{"storage nonsense", exitUsage, `unknown command "nonsense"`},
+		{"serve " + wrong, exitConfig, wrong + ":1: num.partitons is not a setting; did you mean num.partitions?\n" + wrong + ":2: num.partitions=0: want"},
+		{"serve --override num.partitions=x", exitConfig, "--override: num.partitions=x: want a whole number"},
+		{"serve --log-format=xml", exitConfig, "--override: log.format=xml: want text or json"},
+		{"serve " + filepath.Join(dir, "none"), exitConfig, "cannot read the configuration"},
+	} {
+		i := newInvocation()
+		if code := <-i.run(strings.Fields(c.args)...); code != c.code {
+			t.Errorf("moldau %s: exit code %d, want %d", c.args, code, c.code)
+		}
+		if all := i.stdout.String() + i.stderr.String(); !strings.Contains(all, c.want) {
+			t.Errorf("moldau %s lacks %q:\n%s", c.args, c.want, all)
+		}
+	}
+}
+
+func TestOverridesReachTheNode(t *testing.T) {
+	for _, args := range [][]string{
+		{"--override", "node.id=7", "--log-format", "json"},
+		{"serve", "--override", "node.id=7", "--log-format", "json"},
+	} {
+		i := newInvocation()
+		close(i.node.release)
+		code := i.run(args...)
+		<-i.node.started
+		i.signals <- syscall.SIGTERM
+		<-code
+		if i.node.cfg.ID != 7 || i.node.cfg.Log.Format != "json" {
+			t.Errorf("%v: %+v", args, i.node.cfg)
+		}
+		if out := i.stdout.String(); strings.Contains(out, "is ready") || !strings.HasPrefix(out, `{"time":`) {
+			t.Errorf("%v: JSON was asked for: %s", args, out)
+		}
+	}
+}
