@@ -114,12 +114,13 @@ func eachControl(b batch.Batch, f func(kind batch.ControlType, value []byte) err
 // log was formed with, and the level of kraft.version, in the same batch, as Apache Kafka does.
 // Mirrors LeaderState.appendStartOfEpochControlRecords; KIP-853.
 func leaderChangeBatch(index uint64, leader kafka.NodeID, voters, granting []Voter, withVoters bool, timestamp int64) batch.Batch {
-	change := batch.LeaderChange{Version: 1, LeaderID: leader, Tags: []batch.Tag{indexTag(index)}}
+	// Version 0, without directory ids, is what Apache Kafka writes and what its tools read, whatever a record says.
+	change := batch.LeaderChange{LeaderID: leader, Tags: []batch.Tag{indexTag(index)}}
 	for _, v := range voters {
-		change.Voters = append(change.Voters, batch.LeaderChangeVoter{ID: v.ID, Dir: v.DirID})
+		change.Voters = append(change.Voters, batch.LeaderChangeVoter{ID: v.ID})
 	}
 	for _, v := range granting {
-		change.GrantingVoters = append(change.GrantingVoters, batch.LeaderChangeVoter{ID: v.ID, Dir: v.DirID})
+		change.GrantingVoters = append(change.GrantingVoters, batch.LeaderChangeVoter{ID: v.ID})
 	}
 	records := []controlRecord{{batch.ControlLeaderChange, change.AppendTo(nil)}}
 	if withVoters {

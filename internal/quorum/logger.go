@@ -3,7 +3,6 @@ package quorum
 import (
 	"fmt"
 	"log/slog"
-	"runtime"
 
 	"moldau/internal/invariant"
 )
@@ -11,7 +10,6 @@ import (
 // raftLogger passes raft's messages on. What raft calls information is detail to an operator.
 type raftLogger struct {
 	logger *slog.Logger
-	store  *store
 }
 
 func (l raftLogger) Debug(v ...any)                   { l.logger.Debug(fmt.Sprint(v...)) }
@@ -25,15 +23,8 @@ func (l raftLogger) Errorf(format string, v ...any)   { l.logger.Error(fmt.Sprin
 func (l raftLogger) Fatal(v ...any)                   { l.Panic(v...) }
 func (l raftLogger) Fatalf(format string, v ...any)   { l.Panicf(format, v...) }
 
-// Panic is how raft ends itself when its invariants are broken, but also when Storage.Entries fails, for which it has no
-// other way out. In that case the disk is broken and not the program: the loop's goroutine ends, and its deferred function
-// reports the store's error.
-func (l raftLogger) Panic(v ...any) {
-	if l.store.readErr != nil {
-		runtime.Goexit()
-	}
-	invariant.Check(false, "raft: %s", fmt.Sprint(v...))
-}
+// Panic is how raft says that its invariants are broken.
+func (l raftLogger) Panic(v ...any) { invariant.Check(false, "raft: %s", fmt.Sprint(v...)) }
 
 // Panicf is Panic.
 func (l raftLogger) Panicf(format string, v ...any) { l.Panic(fmt.Sprintf(format, v...)) }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -159,7 +160,7 @@ func Open(o Options) (*Quorum, error) {
 		return nil, fmt.Errorf("metadata log in %s: %w", o.Dir, err)
 	}
 	q.raft, err = raft.NewRawNode(&raft.Config{
-		ID: raftID(o.DirID), Storage: s, Applied: newest.index, Logger: raftLogger{o.Logger, s},
+		ID: raftID(o.DirID), Storage: s, Applied: newest.index, Logger: raftLogger{o.Logger},
 		// A sole voter is never ticked: it campaigns at once, and nobody can depose it.
 		ElectionTick: 10, HeartbeatTick: 1,
 		MaxSizePerMsg: 1 << 20, MaxCommittedSizePerReady: maxTailBytes, MaxInflightMsgs: 256,
@@ -248,10 +249,12 @@ func (q *Quorum) fail(err error) {
 
 // run is the loop around raft.
 func (q *Quorum) run() {
-	// Raft reports a failed read by calling its logger's Panicf, which ends this goroutine; see raftLogger.
+	// Raft's answer to a failed Storage.Entries is a panic, for want of another way out. In that case the disk is broken and
+	// not the program.
 	defer func() {
-		if q.store.readErr != nil {
-			q.fail(q.store.readErr)
+		if err := q.store.readErr; err != nil {
+			_ = recover()
+			q.fail(err)
 		}
 	}()
 	for {
@@ -259,7 +262,9 @@ func (q *Quorum) run() {
 		for q.raft.HasReady() {
 			ready := q.raft.Ready()
 			if err := q.handle(ready); err != nil {
-				q.fail(err)
+				if !errors.Is(err, ErrStopped) {
+					q.fail(err)
+				}
 				return
 			}
 			q.raft.Advance(ready)
@@ -319,13 +324,17 @@ func (q *Quorum) step() {
 func (q *Quorum) handle(ready raft.Ready) error {
 	invariant.Check(len(ready.Messages) == 0 && raft.IsEmptySnap(ready.Snapshot), "a sole voter has a message for somebody")
 	if !raft.IsEmptyHardState(ready.HardState) {
-		if err := q.saveState(ready.HardState); err != nil {
+		if err := q.patiently(func() error { return q.saveState(ready.HardState) }); err != nil {
 			return err
 		}
 	}
 	if len(ready.Entries) > 0 {
 		started := q.o.Now()
-		n, err := q.store.append(ready.Entries)
+		var n int
+		err := q.patiently(func() (err error) {
+			n, err = q.store.append(ready.Entries)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("store %d raft entries: %w", len(ready.Entries), err)
 		}
@@ -335,6 +344,29 @@ func (q *Quorum) handle(ready raft.Ready) error {
 		return q.committed(ready.CommittedEntries)
 	}
 	return nil
+}
+
+// fullDiskRetry is how long the loop waits for space on a full disk before it tries again.
+const fullDiskRetry = time.Second
+
+// patiently does what must be stored before the loop may go on, and waits while the disk is full: nothing is lost by it, and
+// no restart should be needed when there is space again. What commitlog could not undo it reports as a storage error, and that
+// is not tried again.
+func (q *Quorum) patiently(write func() error) error {
+	for told := false; ; told = true {
+		err := write()
+		if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, kerr.KafkaStorageError) {
+			return err
+		}
+		if !told {
+			q.o.Logger.Error("the disk of the metadata log is full; changes wait for space", "dir", q.o.Dir, "err", err)
+		}
+		select {
+		case <-q.stop:
+			return ErrStopped
+		case <-time.After(fullDiskRetry):
+		}
+	}
 }
 
 // saveState makes term and vote durable if they changed.

@@ -51,8 +51,12 @@ func (s *store) retain(now time.Time, maxBytes, maxMs int64, highWatermark kafka
 		if !ok {
 			return nil
 		}
-		// The file first: a snapshot without the log that follows it is of no use, and recovery would remove it.
+		// The snapshot first, and durably: recovery takes the oldest snapshot for the log start, so what follows it must be
+		// whole.
 		if err := s.fs.Remove(filepath.Join(s.dir, dropped.file())); err != nil {
+			return err
+		}
+		if err := s.fs.SyncDir(s.dir); err != nil {
 			return err
 		}
 		if err := s.log.SetLogStart(logStart); err != nil {

@@ -351,7 +351,11 @@ func (s *store) append(entries []*pb.Entry) (int, error) {
 		last = positionOf(b)
 		added = append(added, last)
 	}
+	start := s.log.LogEnd()
 	if _, err := s.log.AppendFetched(buf); err != nil {
+		if s.log.LogEnd() > start { // a part went in; all or nothing is what the positions say
+			err = errors.Join(err, s.log.Truncate(start))
+		}
 		return 0, err
 	}
 	if _, err := s.log.Sync(); err != nil {
