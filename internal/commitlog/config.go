@@ -63,3 +63,13 @@ func DefaultConfig() Config {
 		DeleteRetentionMs: 24 * 3600 * 1000, MaxCompactionLagMs: math.MaxInt64, MinCleanableDirtyRatio: 0.5,
 	}
 }
+
+// valid returns c with limits that the files demand.
+func (c Config) valid() Config {
+	c.SegmentBytes = min(max(c.SegmentBytes, 1), math.MaxInt32)
+	if c.MaxIndexBytes <= 0 {
+		c.MaxIndexBytes = DefaultConfig().MaxIndexBytes
+	}
+	c.MaxIndexBytes = min(max(c.MaxIndexBytes, 4*timeWidth), math.MaxInt32)
+	return c
+}

@@ -1,0 +1,338 @@
+package commitlog
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+
+	"moldau/internal/vfs"
+	"moldau/internal/xsync"
+)
+
+// errGone says that a file was taken out of its log.
+var errGone = errors.New("file is no longer part of the log")
+
+// Files keeps at most a number of descriptors open for all logs of a directory. Those pinned by a running operation or by
+// a Region do not count: the limit is soft by as many.
+type Files struct {
+	fs  vfs.FS
+	max int
+
+	mu   xsync.Mutex
+	ring []*file // open files, in the order of the clock's hand
+	hand int
+
+	windows sync.Pool // of *window
+}
+
+// NewFiles makes the set of open files of one directory. max is at least 1.
+func NewFiles(fsys vfs.FS, max int) *Files {
+	return &Files{fs: fsys, max: max, windows: sync.Pool{New: func() any { return new(window) }}}
+}
+
+// Open returns how many descriptors are open.
+func (s *Files) Open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.ring)
+}
+
+// file is one file of a log, whether its descriptor is open or not.
+type file struct {
+	set *Files
+
+	mu   xsync.Mutex
+	path string
+	f    vfs.File // nil while closed
+	pins int
+	gone bool // never opened again; closed when the last pin goes
+	// written counts the writes that have returned, synced is the value of written that the last good sync covers.
+	written, synced uint64
+	syncErr         error // of the first failed sync; nobody may rely on this file any more
+
+	used atomic.Bool // since the hand last came by
+}
+
+func (s *Files) file(path string) *file { return &file{set: s, path: path} }
+
+// pin opens the file if need be and keeps it open until unpin.
+func (f *file) pin() (vfs.File, error) {
+	f.mu.Lock()
+	if f.gone {
+		f.mu.Unlock()
+		return nil, errGone
+	}
+	opened := f.f == nil
+	if opened {
+		h, err := f.set.fs.Open(f.path, vfs.Write)
+		if err != nil {
+			f.mu.Unlock()
+			return nil, err
+		}
+		f.f = h
+	}
+	f.pins++
+	h := f.f
+	f.mu.Unlock()
+	f.used.Store(true)
+	if opened {
+		f.set.add(f)
+	}
+	return h, nil
+}
+
+func (f *file) unpin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unpinLocked()
+}
+
+func (f *file) unpinLocked() {
+	f.pins--
+	if f.gone && f.pins == 0 {
+		_ = f.closeLocked() // the file is deleted or given up: nothing in it matters
+	}
+}
+
+func (f *file) closeLocked() error {
+	if f.f == nil {
+		return nil
+	}
+	err := f.f.Close()
+	f.f = nil
+	return err
+}
+
+// create makes the file, or empties one that is there.
+func (f *file) create() error {
+	f.mu.Lock()
+	h, err := f.set.fs.Open(f.path, vfs.Create|vfs.Truncate)
+	if err != nil {
+		f.mu.Unlock()
+		return err
+	}
+	f.f = h
+	f.written++
+	f.mu.Unlock()
+	f.used.Store(true)
+	f.set.add(f)
+	return nil
+}
+
+// change runs one write or truncation and notes that the file has to be synced, also after a failure: a part may have
+// been written.
+func (f *file) change(op func(vfs.File) error) error {
+	h, err := f.pin()
+	if err != nil {
+		return err
+	}
+	err = op(h)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.written++
+	f.unpinLocked()
+	return err
+}
+
+func (f *file) writeAt(b []byte, pos int64) error {
+	return f.change(func(h vfs.File) error {
+		_, err := h.WriteAt(b, pos)
+		return err
+	})
+}
+
+func (f *file) truncate(size int64) error {
+	return f.change(func(h vfs.File) error { return h.Truncate(size) })
+}
+
+// sync makes everything durable that was written before the call. After one failure it fails for ever: the kernel has
+// forgotten which pages were dirty, and a second call would report success for data that is lost.
+func (f *file) sync() error {
+	h, err := f.pin()
+	if err != nil {
+		return err
+	}
+	defer f.unpin()
+	f.mu.Lock()
+	covers, dirty, err := f.written, f.written > f.synced, f.syncErr
+	f.mu.Unlock()
+	if err != nil || !dirty {
+		return err
+	}
+	err = h.SyncData()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.syncErr = err
+	} else {
+		f.synced = max(f.synced, covers)
+	}
+	return err
+}
+
+// clean tells whether nothing is left to sync.
+func (f *file) clean() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gone || f.written == f.synced
+}
+
+// rename gives the file another path; pins stay good.
+func (f *file) rename(path string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.set.fs.Rename(f.path, path); err != nil {
+		return err
+	}
+	f.path = path
+	return nil
+}
+
+func (f *file) name() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.path
+}
+
+// close ends the use of the file: pins stay good, new ones fail.
+func (f *file) close() error {
+	f.set.drop(f)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gone = true
+	if f.pins > 0 {
+		return nil
+	}
+	return f.closeLocked()
+}
+
+// remove takes the file off the disk. Whoever has it pinned may go on reading it.
+func (f *file) remove() error {
+	err := errors.Join(f.close(), f.set.fs.Remove(f.name()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// add enters an opened file into the ring and closes others for it, as the clock algorithm picks them: a file that was
+// used since the hand last came by gets another round.
+func (s *Files) add(f *file) {
+	s.mu.Lock()
+	s.ring = append(s.ring, f)
+	excess := len(s.ring) - s.max
+	s.mu.Unlock()
+	for range max(0, excess) {
+		victim := s.pick(f)
+		if victim == nil {
+			return
+		}
+		if !victim.evict() {
+			s.mu.Lock()
+			s.ring = append(s.ring, victim)
+			s.mu.Unlock()
+		}
+	}
+}
+
+// pick takes out of the ring a file that was not used for the longest time, roughly.
+func (s *Files) pick(keep *file) *file {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range 2 * len(s.ring) {
+		if s.hand >= len(s.ring) {
+			s.hand = 0
+		}
+		f := s.ring[s.hand]
+		if f == keep || f.used.Swap(false) {
+			s.hand++
+			continue
+		}
+		s.removeLocked(s.hand)
+		return f
+	}
+	return nil
+}
+
+func (s *Files) removeLocked(i int) {
+	last := len(s.ring) - 1
+	s.ring[i] = s.ring[last]
+	s.ring[last] = nil
+	s.ring = s.ring[:last]
+}
+
+func (s *Files) drop(f *file) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, other := range s.ring {
+		if other == f {
+			s.removeLocked(i)
+			return
+		}
+	}
+}
+
+// evict closes an idle file, after a sync if it has unsynced data: a descriptor that was closed cannot report later that
+// the write-back failed. It reports false when somebody uses the file.
+func (f *file) evict() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.pins > 0 {
+		return false
+	}
+	if f.f == nil {
+		return true
+	}
+	if f.written > f.synced && f.syncErr == nil && !f.gone {
+		if err := f.f.SyncData(); err != nil {
+			f.syncErr = err // the file's own log learns it from its next sync
+		} else {
+			f.synced = f.written
+		}
+	}
+	_ = f.closeLocked() // what could fail here was synced above
+	return true
+}
+
+// window is a reader's own look into a file: a few kilobytes read at once, because headers and index entries lie close
+// together.
+type window struct {
+	f   vfs.File
+	at  int64
+	n   int
+	buf [windowBytes]byte
+}
+
+const windowBytes = 4096
+
+func (s *Files) window() *window { return s.windows.Get().(*window) }
+
+func (s *Files) release(w *window) {
+	w.f = nil
+	s.windows.Put(w)
+}
+
+// of points the window at a file. It keeps what it holds if it is there already: an operation only looks below the end
+// that it began with, and what lies there does not change.
+func (w *window) of(f vfs.File) *window {
+	if w.f != f {
+		w.f, w.n = f, 0
+	}
+	return w
+}
+
+// bytes returns n bytes at pos, or fewer where the file ends. They are good until the next call.
+func (w *window) bytes(pos int64, n int) ([]byte, error) {
+	if pos < w.at || pos+int64(n) > w.at+int64(w.n) {
+		got, err := w.f.ReadAt(w.buf[:], pos)
+		if got < n && err != nil && err != io.EOF {
+			w.n = 0
+			return nil, err
+		}
+		w.at, w.n = pos, got
+	}
+	b := w.buf[pos-w.at : w.n]
+	return b[:min(n, len(b))], nil
+}

@@ -1,0 +1,254 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"moldau/internal/batch"
+	"moldau/internal/kafka"
+	"moldau/internal/vfs"
+)
+
+// ReadOptions bounds a read.
+type ReadOptions struct {
+	MaxBytes   int          // batches that would go beyond are left out
+	UpTo       kafka.Offset // batches that do not end at or before it are left out: the reader's high watermark or last stable offset
+	AtLeastOne bool         // the first batch comes even if it is larger than MaxBytes
+}
+
+// Read is the result of a read: whole batches of one segment. The first may begin before the wanted offset.
+type Read struct {
+	Region           *Region // nil if there is nothing to read; the caller releases it
+	FirstBatchOffset kafka.Offset
+	NextOffset       kafka.Offset // where the next read goes on
+	Bytes            int
+}
+
+// Region is a stretch of a segment file. It keeps the file open until Release, also when retention removes it meanwhile.
+type Region struct {
+	f   *file
+	h   vfs.File
+	pos int64
+	n   int64
+}
+
+// Len returns the length in bytes.
+func (r *Region) Len() int64 { return r.n }
+
+// SendTo writes the bytes to dst. Fewer than Len without an error of dst mean that the log was truncated meanwhile.
+func (r *Region) SendTo(dst io.Writer) (int64, error) { return r.h.SendTo(dst, r.pos, r.n) }
+
+// ReadAll returns the bytes in new memory.
+func (r *Region) ReadAll() ([]byte, error) {
+	b := make([]byte, r.n)
+	n, err := r.h.ReadAt(b, r.pos)
+	if n == len(b) {
+		return b, nil
+	}
+	return nil, fmt.Errorf("read %d bytes at %d of %s: got %d: %w", r.n, r.pos, r.f.name(), n, err)
+}
+
+// Release ends the use of the file. Call it once.
+func (r *Region) Release() {
+	r.h = nil
+	r.f.unpin()
+}
+
+// Read finds the batches from an offset on. It takes no lock that a writer holds. The error is OFFSET_OUT_OF_RANGE before
+// the log start and after the log end. An offset at or after UpTo reads nothing.
+func (l *Log) Read(from kafka.Offset, o ReadOptions) (Read, error) {
+	for {
+		if err := l.usable(); err != nil {
+			return Read{}, err
+		}
+		b := l.bounds.Load()
+		if from < b.LogStart || from > b.LogEnd {
+			return Read{}, fmt.Errorf("offset %d of %s, which holds [%d, %d): %w", from, l.tp, b.LogStart, b.LogEnd, kerr.OffsetOutOfRange)
+		}
+		r, err := l.read(b, from, o)
+		if err == nil {
+			return r, nil
+		}
+		if !errors.Is(err, errGone) {
+			return Read{}, fmt.Errorf("read %s at offset %d: %w", l.tp, from, err)
+		}
+		if b == l.bounds.Load() {
+			return Read{}, errClosed
+		}
+		// The segment was deleted or truncated since the bounds were loaded.
+	}
+}
+
+func (l *Log) read(b *Bounds, from kafka.Offset, o ReadOptions) (Read, error) {
+	nothing := Read{FirstBatchOffset: from, NextOffset: from}
+	upTo := min(o.UpTo, b.LogEnd)
+	if from >= upTo {
+		return nothing, nil
+	}
+	w := l.files.window()
+	defer l.files.release(w)
+	for i := b.floor(from); i <= len(b.sealed); i++ {
+		v := b.view(i)
+		first, found, err := v.locate(w, from)
+		if err != nil {
+			return nothing, err
+		}
+		if !found {
+			continue // from lies in a gap at the segment's end
+		}
+		if first.next > upTo {
+			return nothing, nil
+		}
+		end, next, err := v.limit(w, first, upTo, o)
+		if err != nil || end == first.pos {
+			return nothing, err
+		}
+		h, err := v.log.pin()
+		if err != nil {
+			return nothing, err
+		}
+		n := end - first.pos
+		return Read{Region: &Region{f: v.log, h: h, pos: first.pos, n: n}, FirstBatchOffset: first.base, NextOffset: next, Bytes: int(n)}, nil
+	}
+	return nothing, nil
+}
+
+// place is where a batch lies.
+type place struct {
+	pos, size  int64
+	base, next kafka.Offset
+}
+
+func (v *view) placeAt(w *window, pos int64) (place, error) {
+	h, size, err := v.headerAt(w, pos)
+	if err != nil {
+		return place{}, err
+	}
+	return place{pos: pos, size: size, base: h.BaseOffset(), next: h.NextOffset()}, nil
+}
+
+// headerAt returns the header of the batch at pos, good until the next use of w, and the size of the batch. w looks into
+// the log file.
+func (v *view) headerAt(w *window, pos int64) (batch.Batch, int64, error) {
+	b, err := w.bytes(pos, batch.HeaderSize)
+	if err != nil {
+		return nil, 0, err
+	}
+	size, base, magic, err := batch.PeekHeader(b)
+	switch {
+	case err != nil:
+	case magic != 2:
+		err = batch.ErrOldMagic
+	case pos+int64(size) > v.size || len(b) < batch.HeaderSize:
+		err = fmt.Errorf("batch of %d bytes ends behind the segment's %d: %w", size, v.size, batch.ErrCorrupt)
+	case base < v.base:
+		err = fmt.Errorf("batch offset %d is below the segment's: %w", base, batch.ErrCorrupt)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s at position %d: %w", v.log.name(), pos, err)
+	}
+	return batch.Batch(b), int64(size), nil
+}
+
+// locate returns the first batch that ends after target-1: the one that holds the offset, or else the next one.
+func (v *view) locate(w *window, target kafka.Offset) (place, bool, error) {
+	pos, err := v.indexed(w, func(e []byte) bool { return entryOffset(e, v.base) <= target })
+	if err != nil {
+		return place{}, false, err
+	}
+	h, err := v.log.pin()
+	if err != nil {
+		return place{}, false, err
+	}
+	defer v.log.unpin()
+	w.of(h)
+	for pos < v.size {
+		p, err := v.placeAt(w, pos)
+		if err != nil {
+			return place{}, false, err
+		}
+		if p.next > target {
+			return p, true, nil
+		}
+		pos += p.size
+	}
+	return place{}, false, nil
+}
+
+// indexed returns the position in the last entry of the offset index for which ok holds, or 0. An entry that leads to no
+// batch of its offset marks the index as damaged, and the answer is 0, from where everything is found without an index.
+func (v *view) indexed(w *window, ok func(entry []byte) bool) (int64, error) {
+	if v.damaged.Load() {
+		return 0, nil
+	}
+	entry, err := v.offset.floor(w, ok)
+	if err != nil || entry == nil {
+		return 0, err
+	}
+	pos, offset := entryPosition(entry), entryOffset(entry, v.base)
+	h, err := v.log.pin()
+	if err != nil {
+		return 0, err
+	}
+	defer v.log.unpin()
+	if pos > 0 && pos < v.size {
+		p, err := v.placeAt(w.of(h), pos)
+		if err == nil && p.base <= offset && p.next-1 <= offset {
+			return pos, nil
+		}
+		if err != nil && !errors.Is(err, batch.ErrCorrupt) {
+			return 0, err
+		}
+	}
+	v.damaged.Store(true)
+	return 0, nil
+}
+
+// limit returns the position where a read that begins with first has to end, and the offset that lies there.
+func (v *view) limit(w *window, first place, upTo kafka.Offset, o ReadOptions) (end int64, next kafka.Offset, err error) {
+	end, next = v.size, v.next
+	if upTo < v.next {
+		bound, found, err := v.locate(w, upTo)
+		if err != nil {
+			return 0, 0, err
+		}
+		if found {
+			end, next = bound.pos, min(bound.base, upTo)
+		}
+	}
+	most := first.pos + int64(max(0, o.MaxBytes))
+	if end <= most {
+		return end, next, nil
+	}
+	if first.pos+first.size > most {
+		if o.AtLeastOne {
+			return first.pos + first.size, first.next, nil
+		}
+		return first.pos, first.base, nil
+	}
+	// Whole batches only: go to the last indexed batch that begins in range, and on from there.
+	pos, err := v.indexed(w, func(e []byte) bool { return entryPosition(e) <= most })
+	if err != nil {
+		return 0, 0, err
+	}
+	h, err := v.log.pin()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer v.log.unpin()
+	w.of(h)
+	for pos = max(pos, first.pos); pos < end; {
+		p, err := v.placeAt(w, pos)
+		if err != nil {
+			return 0, 0, err
+		}
+		if pos+p.size > most {
+			return pos, p.base, nil
+		}
+		pos, next = pos+p.size, p.next
+	}
+	return end, next, nil
+}

@@ -1,0 +1,489 @@
+package commitlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"slices"
+
+	"moldau/internal/batch"
+	"moldau/internal/invariant"
+	"moldau/internal/kafka"
+)
+
+// start chooses where the scan begins: at the newest producer snapshot that is not above what is trusted. Every recovery
+// point of ours has a snapshot, and a truncation removes those above it before it cuts, so that a recovery point stored
+// before the truncation does no harm. It loads the producers as of there and enters the segments before it.
+func (r *recovery) start(trusted kafka.Offset) (kafka.Offset, error) {
+	first := r.segments[0].base
+	r.active = r.newActive(first) // for firstBaseLocked
+	for {
+		from, err := r.loadSnapshotLocked(trusted)
+		if err != nil {
+			return 0, err
+		}
+		from = max(from, first)
+		at := len(r.segments) - 1
+		for at > 0 && r.segments[at].base > from {
+			at--
+		}
+		ok, err := r.enter(at, from)
+		if err != nil || ok {
+			r.report.From = from
+			return from, err
+		}
+		r.logger.Warn("log is damaged below its recovery point, recovery begins earlier", "offset", from)
+		trusted = from - 1
+		if trusted < first {
+			r.producers = producers{}
+			ok, err := r.enter(0, first)
+			if err == nil && !ok {
+				err = fmt.Errorf("segment %d cannot be entered at its start", first)
+			}
+			r.report.From = first
+			return first, err
+		}
+	}
+}
+
+// enter makes the segments before number at part of the log as they are, and the active segment what number at holds
+// below from. It reports false when the batches there do not lead to from.
+func (r *recovery) enter(at int, from kafka.Offset) (ok bool, err error) {
+	for i := range r.sealed { // of an earlier try
+		_ = r.sealed[i].close()
+	}
+	r.sealed, r.next = nil, at
+	for i, f := range r.segments[:at] {
+		v := viewOf(r.segment(f.base), f.log, r.segments[i+1].base, f.index, f.time, f.txn)
+		if f.suspect() {
+			if v, err = r.rebuild(f, v.next); err != nil {
+				return false, err
+			}
+		}
+		r.sealed = append(r.sealed, v)
+	}
+	a, ok, err := r.enterActive(r.segments[at], from)
+	if err != nil || !ok {
+		return false, err
+	}
+	r.active, r.logEnd = a, from
+	return true, nil
+}
+
+// suspect tells whether the sizes of the index files alone show that they are not good. Damage inside is found when an
+// entry is used.
+func (f *found) suspect() bool {
+	const manyBytes = 1 << 20 // nobody sets the index interval so high
+	return !f.hasIndex || !f.hasTime || f.index%offsetWidth != 0 || f.time%timeWidth != 0 || f.index == 0 && f.log > manyBytes
+}
+
+// rebuild makes the index files of a sealed segment anew. Its batches are not verified: they are below the recovery point.
+func (r *recovery) rebuild(f *found, next kafka.Offset) (view, error) {
+	a, err := r.reindex(r.segment(f.base), f.log, next, int(f.txn/txnWidth))
+	if err != nil {
+		return view{}, err
+	}
+	r.report.RebuiltIndexes++
+	r.touched = true
+	return a, nil
+}
+
+// reindex writes the index files of a sealed segment from its batches, as far as they can be read.
+func (l *Log) reindex(s *segment, size int64, next kafka.Offset, aborted int) (view, error) {
+	a := l.newActive(s.base)
+	a.segment = s
+	a.offset.f, a.time.f = s.offsets, s.times
+	for _, f := range []*file{s.offsets, s.times} {
+		if err := f.create(); err != nil {
+			return view{}, err
+		}
+	}
+	l.unsyncedAside = append(l.unsyncedAside, s.offsets, s.times)
+	whole := viewOf(s, size, next, 0, 0, 0)
+	w := l.files.window()
+	defer l.files.release(w)
+	err := whole.walk(w, 0, func(h batch.Batch, _, sizeBytes int64) (bool, error) {
+		l.note(a, h, int(sizeBytes))
+		return true, nil
+	})
+	if ignoreCorrupt(err) != nil {
+		return view{}, err
+	}
+	if err != nil {
+		l.logger.Error("segment is damaged below the recovery point; what lies before the damage stays readable", "err", err)
+	}
+	if err := a.seal(); err != nil {
+		return view{}, err
+	}
+	a.view.size, a.view.next, a.view.aborted = size, next, aborted
+	s.damaged.Store(false)
+	return a.view, nil
+}
+
+// enterActive returns the segment as it was when from was its end: index entries from there on are dropped, and the
+// batches behind the last entry before it are walked. ok is false when no batch ends at from.
+func (r *recovery) enterActive(f *found, from kafka.Offset) (a *active, ok bool, err error) {
+	a = r.newActive(f.base)
+	a.allocated = r.cfg.Preallocate
+	defer func() {
+		if !ok {
+			_ = a.close()
+		}
+	}()
+	if from > f.base {
+		whole := viewOf(a.segment, f.log, math.MaxInt64, f.index, f.time, f.txn)
+		w := r.files.window()
+		defer r.files.release(w)
+		if err := r.trustIndexes(a, f, &whole, w, from); err != nil {
+			return a, false, err
+		}
+		indexed := a.offset.count()
+		err := whole.walk(w, a.size, func(h batch.Batch, _, size int64) (bool, error) {
+			if h.BaseOffset() >= from || h.BaseOffset() < a.next {
+				return false, nil
+			}
+			r.note(a, h, int(size))
+			return true, nil
+		})
+		if err := ignoreCorrupt(err); err != nil || a.next != from {
+			return a, false, err
+		}
+		if indexed == 0 && a.offset.count() > 0 {
+			r.report.RebuiltIndexes++
+			r.touched = true
+		}
+		all, err := whole.abortedTxns()
+		if err := ignoreCorrupt(err); err != nil {
+			return a, false, err
+		}
+		if err != nil {
+			return a, false, nil // it can only be made anew from before the segment
+		}
+		for a.aborted < len(all) && all[a.aborted].LastOffset < from {
+			a.aborted++
+		}
+	}
+	return a, true, r.cutIndexes(a, f)
+}
+
+// cutIndexes takes off the index files what a does not count, so that no later recovery takes it for good.
+func (r *recovery) cutIndexes(a *active, f *found) error {
+	for _, x := range []struct {
+		f       *file
+		exists  bool
+		have    int64
+		trusted int64
+		needed  bool
+	}{
+		{a.offsets, f.hasIndex, f.index, int64(a.offset.written) * offsetWidth, true},
+		{a.times, f.hasTime, f.time, int64(a.time.written) * timeWidth, true},
+		{a.txns, f.hasTxn, f.txn, int64(a.aborted) * txnWidth, false},
+	} {
+		var err error
+		switch {
+		case !x.exists && x.needed:
+			err = x.f.create()
+			r.touched = true
+		case x.exists && x.have != x.trusted:
+			err = x.f.truncate(x.trusted)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trustIndexes finds how much of the index files is of batches below from, and moves a to the last indexed one.
+func (r *recovery) trustIndexes(a *active, f *found, whole *view, w *window, from kafka.Offset) error {
+	if f.log == 0 || !f.hasIndex || !f.hasTime {
+		return nil
+	}
+	lastOffset, lastPos := f.base-1, int64(0)
+	offsets, err := whole.offset.trusted(w, func(e []byte) bool {
+		offset, pos := entryOffset(e, f.base), entryPosition(e)
+		if offset <= lastOffset || offset >= from || pos <= lastPos || pos >= f.log {
+			return false
+		}
+		lastOffset, lastPos = offset, pos
+		return true
+	})
+	if err != nil || offsets == 0 {
+		return err
+	}
+	lastTime, lastTimeOffset := int64(-1), f.base-1
+	times, err := whole.time.trusted(w, func(e []byte) bool {
+		timestamp, offset := entryTimestamp(e), entryTimeOffset(e, f.base)
+		if timestamp <= lastTime || offset < lastTimeOffset || offset > lastOffset || timestamp == 0 && offset == f.base {
+			return false
+		}
+		lastTime, lastTimeOffset = timestamp, offset
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	h, err := whole.log.pin()
+	if err != nil {
+		return err
+	}
+	defer whole.log.unpin()
+	w.of(h)
+	last, err := whole.placeAt(w, lastPos)
+	if err == nil && last.next-1 == lastOffset {
+		var first batch.Batch
+		if first, _, err = whole.headerAt(w, 0); err == nil && (times > 0 || first.MaxTimestamp() < 0) {
+			a.firstTimestamp = first.MaxTimestamp()
+			a.offset.written, a.time.written = offsets, times
+			a.size, a.next = lastPos, last.base
+			if times > 0 {
+				a.max.Timestamp, a.max.Offset, a.lastEntryTime = lastTime, lastTimeOffset, lastTime
+			}
+		}
+	}
+	return ignoreCorrupt(err)
+}
+
+// trusted returns how many entries at the start of the file are good: good is asked about one after the other. A file of
+// its real size, as a clean stop leaves it, is judged by its last entry.
+func (x *index) trusted(w *window, good func(entry []byte) bool) (int, error) {
+	if x.written == 0 {
+		return 0, nil
+	}
+	h, err := x.f.pin()
+	if err != nil {
+		return 0, err
+	}
+	defer x.f.unpin()
+	w.of(h)
+	last, err := x.read(w, x.written-1, 1)
+	if err != nil {
+		return 0, err
+	}
+	if good(last) {
+		return x.written, nil
+	}
+	for i := range x.written {
+		entry, err := x.read(w, i, 1)
+		if err != nil {
+			return 0, err
+		}
+		if !good(entry) {
+			return i, nil
+		}
+	}
+	return x.written, nil
+}
+
+// scan reads the log from an offset on, takes in its batches, and cuts it before the first that is not whole and of its
+// place.
+func (r *recovery) scan(from kafka.Offset) error {
+	r.syncedEnd, r.recoveryPoint = from, from
+	for i := r.next; ; i++ {
+		f, a := r.segments[i], r.active
+		whole, err := r.scanSegment(a, f)
+		if err != nil {
+			return err
+		}
+		if i == len(r.segments)-1 {
+			return nil
+		}
+		next := r.segments[i+1]
+		// Segments follow each other without a gap where they were written one after the other: a gap means that the
+		// end of this one was lost. Only where no index entry could bridge the gap was it there from the start.
+		if !whole || next.base < r.logEnd || next.base > r.logEnd && next.base-f.base <= math.MaxInt32 {
+			return r.drop(i + 1)
+		}
+		if err := a.seal(); err != nil {
+			return err
+		}
+		a.next = next.base
+		r.sealed = append(r.sealed, a.view)
+		r.logEnd = next.base
+		var ok bool
+		if r.active, ok, err = r.enterActive(next, next.base); err != nil {
+			return err
+		}
+		invariant.Check(ok, "%s: segment %d cannot be entered at its base", r.tp, next.base)
+	}
+}
+
+// scanSegment takes in the batches of a segment from its present end on. whole is false if it had to be cut.
+func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
+	if a.size == f.log {
+		return true, nil
+	}
+	r.unsynced = append(r.unsynced, a.log)
+	r.unsyncedAside = append(r.unsyncedAside, a.offsets, a.times)
+	nowMs := r.now().UnixMilli()
+	h, err := a.log.pin()
+	if err != nil {
+		return false, err
+	}
+	defer a.log.unpin()
+	s := scanner{f: h, pos: a.size, end: f.log}
+	aborted := a.aborted
+	for s.pos < s.end {
+		b, err := s.next()
+		if err == nil {
+			err = b.VerifyCRC()
+		}
+		if err == nil && (b.BaseOffset() < r.logEnd || b.LastOffsetDelta() < 0 || !a.fits(b.LastOffset())) {
+			err = fmt.Errorf("batch of offsets %d to %d where %d is next: %w", b.BaseOffset(), b.LastOffset(), r.logEnd, batch.ErrCorrupt)
+		}
+		if errors.Is(err, batch.ErrCorrupt) || errors.Is(err, batch.ErrShort) {
+			r.logger.Warn("log is cut before a batch that is not whole", "segment", f.base, "position", a.size, "bytes", f.log-a.size, "logEnd", r.logEnd, "err", err)
+			r.report.TruncatedBytes += f.log - a.size
+			return false, a.log.truncate(a.size)
+		}
+		if err != nil {
+			return false, fmt.Errorf("%s at position %d: %w", a.log.name(), a.size, err)
+		}
+		m, err := endMarker(b)
+		if err != nil {
+			r.logger.Error("transaction marker cannot be read and is passed over", "offset", b.BaseOffset(), "err", err)
+		}
+		if t, aborts := r.producers.aborts(b, m); aborts {
+			if err := a.abort(t); err != nil {
+				return false, err
+			}
+			a.aborted++
+		}
+		if err := r.flushIndexes(a, indexGroup); err != nil {
+			return false, err
+		}
+		r.takeLocked(a, b, b.Size(), m, nowMs)
+		r.report.ScannedBytes += int64(b.Size())
+	}
+	if a.aborted > aborted {
+		r.unsyncedAside = append(r.unsyncedAside, a.txns)
+	}
+	return true, nil
+}
+
+// drop takes the segments from number i on out of the log, the last first and each for good before the one before it:
+// whatever a crash leaves, no hole is left in the log.
+func (r *recovery) drop(i int) error {
+	for j := len(r.segments) - 1; j >= i; j-- {
+		f := r.segments[j]
+		r.logger.Warn("segment behind the cut is dropped", "segment", f.base, "bytes", f.log)
+		r.report.TruncatedBytes += f.log
+		s := r.segment(f.base)
+		if err := r.markDeletedLocked(s, f.hasTxn); err != nil {
+			return err
+		}
+		if err := r.fs.SyncDir(r.dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish settles log start, epochs and snapshots, and syncs what was read or repaired.
+func (r *recovery) finish(o Options, checkpoint epochs) error {
+	r.logStart = min(max(o.LogStart, r.firstBaseLocked()), r.logEnd)
+	r.epochs = r.epochs.cutEnd(r.logEnd).cutStart(r.logStart)
+	r.epochsDirty = r.epochsDirty || !slices.Equal(r.epochs, checkpoint)
+	newest := kafka.Offset(-1)
+	for _, offset := range r.snapshots {
+		if offset <= r.logEnd {
+			newest = offset
+		}
+	}
+	err := r.removeSnapshotsLocked(func(offset kafka.Offset) bool {
+		return offset > r.logEnd || offset != newest && !r.isBaseLocked(offset)
+	})
+	if err != nil {
+		return err
+	}
+	r.publishLocked()
+	if r.report.ScannedBytes > 0 || r.report.TruncatedBytes > 0 || r.touched {
+		r.names++
+		f, err := r.beginSyncLocked(true)
+		if err == nil {
+			err = r.touch(f)
+		}
+		if err != nil {
+			return err
+		}
+		r.endSyncLocked(f)
+	}
+	if o.LogStart > r.logEnd {
+		r.logger.Warn("log ends before its log start and begins there anew", "logEnd", r.logEnd, "logStart", o.LogStart)
+		return r.truncateFullyLocked(o.LogStart)
+	}
+	return nil
+}
+
+// scanner reads a log file from front to back.
+type scanner struct {
+	f        io.ReaderAt
+	pos, end int64
+	buf      []byte // what was read and not handed out yet; it lies at pos
+	space    []byte
+}
+
+const scanBytes = 256 << 10
+
+// next returns the next batch, good until the call after. The error is ErrCorrupt or ErrShort if there is none, anything
+// else if the file cannot be read.
+func (s *scanner) next() (batch.Batch, error) {
+	if err := s.fill(batch.HeaderSize); err != nil {
+		return nil, err
+	}
+	size, _, magic, err := batch.PeekHeader(s.buf)
+	if err != nil {
+		return nil, err
+	}
+	if int64(size) > s.end-s.pos {
+		return nil, batch.ErrShort
+	}
+	if err := s.fill(size); err != nil {
+		return nil, err
+	}
+	if magic != 2 {
+		if oldFormat(s.buf[:size]) {
+			return nil, fmt.Errorf("%w: convert the topic with Apache Kafka 3.9 first", batch.ErrOldMagic)
+		}
+		return nil, batch.ErrCorrupt // the zeros of a lost sector look like format 0
+	}
+	b, rest, err := batch.Next(s.buf[:size])
+	if err != nil || len(rest) > 0 {
+		return nil, errors.Join(err, batch.ErrCorrupt)
+	}
+	s.buf = s.buf[size:]
+	s.pos += int64(size)
+	return b, nil
+}
+
+// fill makes buf hold at least n bytes, or all that there are.
+func (s *scanner) fill(n int) error {
+	if len(s.buf) >= n {
+		return nil
+	}
+	want := int(min(int64(max(n, scanBytes)), s.end-s.pos))
+	if want < n {
+		return batch.ErrShort
+	}
+	if len(s.space) < want {
+		s.space = make([]byte, want)
+	}
+	have := copy(s.space, s.buf)
+	got, err := s.f.ReadAt(s.space[have:want], s.pos+int64(have))
+	s.buf = s.space[:have+got]
+	if len(s.buf) < n {
+		if err == nil || err == io.EOF {
+			return batch.ErrShort
+		}
+		return err
+	}
+	return nil
+}
+
+// oldFormat tells whether bytes are a message of format 0 or 1: base offset, size, CRC-32 of the rest.
+func oldFormat(b []byte) bool {
+	return len(b) > batch.PeekSize && crc32.ChecksumIEEE(b[16:]) == binary.BigEndian.Uint32(b[12:])
+}

@@ -1,0 +1,227 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"moldau/internal/kafka"
+)
+
+// deletedFile is a file that was renamed out of the log.
+type deletedFile struct {
+	f  *file
+	at time.Time
+}
+
+// SetLogStart moves the log start up to an offset: records below are never read again, and Retain deletes whole segments
+// below. An offset at or below the log start does nothing; one above the deletion bound or the log end is
+// OFFSET_OUT_OF_RANGE. The caller stores the new log start; it is an Option of Open.
+func (l *Log) SetLogStart(to kafka.Offset) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return err
+	}
+	if to > l.logEnd || to > l.deletionBound.Load() {
+		return fmt.Errorf("log start %d of %s above the high watermark, %d: %w", to, l.tp, l.deletionBound.Load(), kerr.OffsetOutOfRange)
+	}
+	l.raiseLogStartLocked(to)
+	return nil
+}
+
+func (l *Log) raiseLogStartLocked(to kafka.Offset) {
+	if to <= l.logStart {
+		return
+	}
+	l.logStart = to
+	if cut := l.epochs.cutStart(to); !slices.Equal(cut, l.epochs) {
+		l.epochs, l.epochsDirty = cut, true
+	}
+	l.publishLocked()
+}
+
+// Retain deletes the segments that retention.ms, retention.bytes or the log start release, oldest first and only below
+// the deletion bound, and repairs damaged indexes of sealed segments. The files are renamed now and removed by
+// DeletePending. It returns how many segments were deleted. Mirrors UnifiedLog.deleteOldSegments.
+func (l *Log) Retain(now time.Time) (deleted int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return 0, err
+	}
+	if err := l.repairLocked(); err != nil {
+		return 0, fmt.Errorf("repair indexes of %s: %w", l.tp, err)
+	}
+	n, err := l.releasedLocked(now)
+	if err == nil && n > 0 {
+		err = l.deleteFirstLocked(n, now)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("apply retention to %s: %w", l.tp, err)
+	}
+	return n, nil
+}
+
+// releasedLocked returns how many segments from the first on may go.
+func (l *Log) releasedLocked(now time.Time) (int, error) {
+	w := l.files.window()
+	defer l.files.release(w)
+	bound := min(l.deletionBound.Load(), l.logEnd)
+	size := l.active.size
+	for i := range l.sealed {
+		size += l.sealed[i].size
+	}
+	excess := size - l.cfg.RetentionBytes
+	for i := range len(l.sealed) + 1 {
+		sealed := i < len(l.sealed)
+		v := &l.active.view
+		if sealed {
+			v = &l.sealed[i]
+		}
+		end := l.logEnd
+		if sealed {
+			end = v.next
+		}
+		if end > bound || !sealed && v.size == 0 {
+			return i, nil
+		}
+		release := end <= l.logStart && sealed
+		if l.cfg.Delete && !release && l.cfg.RetentionMs >= 0 {
+			newest, err := l.newestMs(v, w, sealed)
+			if err != nil {
+				return 0, err
+			}
+			release = now.UnixMilli()-newest > l.cfg.RetentionMs
+		}
+		if l.cfg.Delete && !release && l.cfg.RetentionBytes >= 0 {
+			release = excess >= v.size && v.size > 0
+		}
+		if !release {
+			return i, nil
+		}
+		excess -= v.size
+	}
+	return len(l.sealed) + 1, nil
+}
+
+// newestMs returns the largest timestamp in a segment, or when it was last written if its records have none.
+func (l *Log) newestMs(v *view, w *window, sealed bool) (int64, error) {
+	newest, err := v.maxTimestamp(w, sealed)
+	if err != nil || newest.Timestamp >= 0 {
+		return newest.Timestamp, err
+	}
+	entry, err := l.fs.Stat(v.log.name())
+	return entry.ModTime.UnixMilli(), err
+}
+
+// deleteFirstLocked takes the first n segments out of the log. If that is all, a new one begins first.
+func (l *Log) deleteFirstLocked(n int, now time.Time) error {
+	if n > len(l.sealed) {
+		if err := l.rollLocked(l.logEnd); err != nil {
+			return err
+		}
+	}
+	gone := l.sealed[:n]
+	l.sealed = l.sealed[n:]
+	l.raiseLogStartLocked(l.firstBaseLocked())
+	l.publishLocked()
+	for i := range gone {
+		v := &gone[i]
+		l.logger.Info("segment deleted by retention", "segment", v.base, "bytes", v.size, "logStart", l.logStart)
+		if err := l.markDeletedLocked(v.segment, v.aborted > 0); err != nil {
+			return err
+		}
+		if err := l.deleteSnapshotLocked(v.base, now); err != nil {
+			return err
+		}
+	}
+	l.names++
+	return nil
+}
+
+// markDeletedLocked renames a segment's files; DeletePending removes them. A missing file is no error: an earlier try may
+// have got so far.
+func (l *Log) markDeletedLocked(s *segment, hasTxns bool) error {
+	var errs []error
+	s.each(func(f *file, suffix string) {
+		if suffix == txnIndexSuffix && !hasTxns {
+			errs = append(errs, f.close())
+			return
+		}
+		errs = append(errs, l.markFileDeleted(f))
+	})
+	l.names++
+	return errors.Join(errs...)
+}
+
+func (l *Log) markFileDeleted(f *file) error {
+	err := f.rename(f.name() + deletedSuffix)
+	if err != nil && !notExist(err) {
+		return err
+	}
+	if err := f.close(); err != nil { // Regions go on reading
+		return err
+	}
+	if err == nil {
+		l.deleted = append(l.deleted, deletedFile{f: f, at: l.now()})
+	}
+	return nil
+}
+
+func (l *Log) deleteSnapshotLocked(offset kafka.Offset, now time.Time) error {
+	i, found := slices.BinarySearch(l.snapshots, offset)
+	if !found {
+		return nil
+	}
+	l.snapshots = slices.Delete(l.snapshots, i, i+1)
+	return l.markFileDeleted(l.files.file(l.snapshotPath(offset)))
+}
+
+// DeletePending removes the renamed files for which file.delete.delay.ms is over, and returns how many are left.
+func (l *Log) DeletePending(now time.Time) (left int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return 0, nil
+	}
+	var errs []error
+	l.deleted = slices.DeleteFunc(l.deleted, func(d deletedFile) bool {
+		if now.Sub(d.at).Milliseconds() < l.cfg.FileDeleteDelayMs {
+			return false
+		}
+		err := d.f.remove()
+		errs = append(errs, err)
+		return err == nil
+	})
+	if err := errors.Join(errs...); err != nil {
+		return len(l.deleted), fmt.Errorf("remove deleted files of %s: %w", l.tp, err)
+	}
+	return len(l.deleted), nil
+}
+
+// repairLocked makes the index files of damaged sealed segments anew.
+func (l *Log) repairLocked() error {
+	for i := range l.sealed {
+		v := l.sealed[i]
+		if !v.damaged.Load() {
+			continue
+		}
+		l.logger.Warn("index is damaged and made anew", "segment", v.base)
+		// A new identity, because readers of the old one may look at the files while they change; until they are whole
+		// nobody may use them.
+		s := &segment{base: v.base, log: v.log, offsets: v.offsets, times: v.times, txns: v.txns}
+		repaired, err := l.reindex(s, v.size, v.next, v.aborted)
+		if err != nil {
+			return err
+		}
+		sealed := slices.Clone(l.sealed)
+		sealed[i] = repaired
+		l.sealed = sealed
+		l.publishLocked()
+	}
+	return nil
+}

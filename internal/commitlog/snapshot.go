@@ -1,0 +1,148 @@
+package commitlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"path/filepath"
+	"slices"
+
+	"moldau/internal/kafka"
+	"moldau/internal/vfs"
+)
+
+// A producer snapshot: version 1, CRC-32C of all after it, number of entries, then per producer id, epoch, last sequence,
+// last offset, offset delta, timestamp, coordinator epoch and the first offset of its open transaction. Mirrors
+// ProducerStateManager and ProducerSnapshot.json.
+const (
+	snapshotVersion    = 1
+	snapshotHeader     = 2 + 4 + 4
+	snapshotEntryBytes = 8 + 2 + 4 + 8 + 4 + 8 + 4 + 8
+)
+
+func (ps *producers) encode() []byte {
+	be := binary.BigEndian
+	b := make([]byte, 6, snapshotHeader+len(ps.byID)*snapshotEntryBytes)
+	be.PutUint16(b, snapshotVersion)
+	b = be.AppendUint32(b, uint32(len(ps.byID)))
+	for _, p := range ps.sorted() {
+		last, _ := p.last()
+		b = be.AppendUint64(b, uint64(p.id))
+		b = be.AppendUint16(b, uint16(p.epoch))
+		b = be.AppendUint32(b, uint32(last.lastSequence))
+		b = be.AppendUint64(b, uint64(last.lastOffset))
+		b = be.AppendUint32(b, uint32(last.offsetDelta))
+		b = be.AppendUint64(b, uint64(p.lastTimestamp))
+		b = be.AppendUint32(b, uint32(p.coordinatorEpoch))
+		b = be.AppendUint64(b, uint64(p.txnStart))
+	}
+	be.PutUint32(b[2:], crc32.Checksum(b[6:], crc32.MakeTable(crc32.Castagnoli)))
+	return b
+}
+
+// parseSnapshot reads a snapshot. The producers count as seen now.
+func parseSnapshot(b []byte, nowMs int64) (producers, error) {
+	be := binary.BigEndian
+	none := producers{}
+	if len(b) < snapshotHeader {
+		return none, fmt.Errorf("%d bytes are fewer than a header", len(b))
+	}
+	if v := be.Uint16(b); v != snapshotVersion {
+		return none, fmt.Errorf("version %d, want %d", v, snapshotVersion)
+	}
+	if sum := crc32.Checksum(b[6:], crc32.MakeTable(crc32.Castagnoli)); sum != be.Uint32(b[2:]) {
+		return none, fmt.Errorf("CRC %08x, its bytes give %08x", be.Uint32(b[2:]), sum)
+	}
+	n := int64(be.Uint32(b[6:]))
+	if int64(len(b)) != snapshotHeader+n*snapshotEntryBytes {
+		return none, fmt.Errorf("%d bytes do not hold %d producers", len(b), n)
+	}
+	ps := producers{byID: make(map[int64]*producer, n)}
+	for e := b[snapshotHeader:]; len(e) > 0; e = e[snapshotEntryBytes:] {
+		p := &producer{
+			id: int64(be.Uint64(e)), epoch: int16(be.Uint16(e[8:])), lastTimestamp: int64(be.Uint64(e[26:])), seenMs: nowMs,
+			coordinatorEpoch: int32(be.Uint32(e[34:])), txnStart: max(-1, int64(be.Uint64(e[38:]))),
+		}
+		last := sentBatch{
+			lastSequence: int32(be.Uint32(e[10:])), lastOffset: int64(be.Uint64(e[14:])),
+			offsetDelta: int32(be.Uint32(e[22:])), timestamp: p.lastTimestamp,
+		}
+		if last.lastOffset >= 0 {
+			p.add(last)
+		}
+		if p.txnStart >= 0 {
+			ps.open = append(ps.open, openTxn{first: p.txnStart, id: p.id})
+		}
+		ps.byID[p.id] = p
+	}
+	slices.SortFunc(ps.open, func(a, b openTxn) int { return int(a.first - b.first) })
+	return ps, nil
+}
+
+func (l *Log) snapshotPath(offset kafka.Offset) string {
+	return filepath.Join(l.dir, fileName(offset, snapshotSuffix))
+}
+
+// writeSnapshotLocked stores the producers' state at the log end, unsynced, and returns the file to sync; nil if there is
+// one already.
+func (l *Log) writeSnapshotLocked() (*file, error) {
+	i, found := slices.BinarySearch(l.snapshots, l.logEnd)
+	if found {
+		return nil, nil
+	}
+	f := l.files.file(l.snapshotPath(l.logEnd))
+	err := f.create()
+	if err == nil {
+		err = f.writeAt(l.producers.encode(), 0)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	l.snapshots = slices.Insert(l.snapshots, i, l.logEnd)
+	l.names++
+	return f, nil
+}
+
+// removeSnapshotsLocked removes the snapshots for which drop holds.
+func (l *Log) removeSnapshotsLocked(drop func(kafka.Offset) bool) error {
+	var errs []error
+	l.snapshots = slices.DeleteFunc(l.snapshots, func(offset kafka.Offset) bool {
+		if !drop(offset) {
+			return false
+		}
+		if err := l.fs.Remove(l.snapshotPath(offset)); err != nil && !notExist(err) {
+			errs = append(errs, err)
+		}
+		return true
+	})
+	return errors.Join(errs...)
+}
+
+// loadSnapshotLocked sets the producers' state to that of the newest readable snapshot at or below upTo and returns its
+// offset. Without one the state is empty and the offset that of the log's first segment. Unreadable ones are removed.
+func (l *Log) loadSnapshotLocked(upTo kafka.Offset) (kafka.Offset, error) {
+	for i := len(l.snapshots) - 1; i >= 0; i-- {
+		offset := l.snapshots[i]
+		if offset > upTo {
+			continue
+		}
+		content, err := vfs.ReadFile(l.fs, l.snapshotPath(offset))
+		if err == nil {
+			var ps producers
+			if ps, err = parseSnapshot(content, l.now().UnixMilli()); err == nil {
+				l.producers = ps
+				return offset, nil
+			}
+		} else if !notExist(err) {
+			return 0, err
+		}
+		l.logger.Warn("producer snapshot cannot be read, an older one and the log take its place",
+			"file", l.snapshotPath(offset), "err", err)
+		if err := l.removeSnapshotsLocked(func(o kafka.Offset) bool { return o == offset }); err != nil {
+			return 0, err
+		}
+	}
+	l.producers = producers{}
+	return l.firstBaseLocked(), nil
+}
