@@ -72,6 +72,7 @@ func wrongEndpoints(resp *kmsg.DescribeClusterResponse, req *kmsg.DescribeCluste
 	err := kerr.MismatchedEndpointType
 	if req.EndpointType != brokerEndpoints && req.EndpointType != controllerEndpoints {
 		err = kerr.UnsupportedEndpointType
+		text = err.Description
 	}
 	resp.ErrorCode, resp.ErrorMessage = err.Code, &text
 	return resp
