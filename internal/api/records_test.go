@@ -2,18 +2,20 @@ package api
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/batch"
 )
 
+// recordTime is when a bubble's clock begins, in ms.
+const recordTime = 946684800000
+
 // records is a batch of count records whose values tell their number.
 func records(count int, o batch.BuildOptions) []byte {
 	b := batch.NewBuilder(o)
 	for i := range count {
-		b.Add(batch.Record{Timestamp: time.Now().UnixMilli(), Key: []byte("k"), Value: fmt.Appendf(nil, "v%d", i)})
+		b.Add(batch.Record{Timestamp: recordTime, Key: []byte("k"), Value: fmt.Appendf(nil, "v%d", i)})
 	}
 	return b.Build()
 }
