@@ -5,11 +5,8 @@ import "strings"
 // nearest returns the known key that a user most probably meant by an unknown one.
 func nearest(key string) (string, bool) {
 	// Other separators, another case, or underscores as in an environment variable.
-	plainKey := plainName(key)
-	for _, row := range Rows(BrokerScope) {
-		if row.Standing != Removed && plainName(row.Name) == plainKey {
-			return row.Name, true
-		}
+	if name, ok := brokerByPlain[plainName(key)]; ok {
+		return name, true
 	}
 	// A topic's key in a node's file.
 	if row, ok := topicByName[key]; ok {
@@ -20,7 +17,7 @@ func nearest(key string) (string, bool) {
 	}
 	// Misspelt: up to two letters, fewer in a short word, where two letters make another word.
 	best, bestDistance := "", min(2, len(key)/4)+1
-	for _, row := range Rows(BrokerScope) {
+	for _, row := range brokerRows {
 		if row.Standing == Removed {
 			continue
 		}
@@ -31,6 +28,18 @@ func nearest(key string) (string, bool) {
 	return best, best != ""
 }
 
+// brokerByPlain finds the keys that still have a meaning by their plain names.
+var brokerByPlain = func() map[string]string {
+	names := map[string]string{}
+	for _, row := range brokerRows {
+		if row.Standing != Removed {
+			names[plainName(row.Name)] = row.Name
+		}
+	}
+	return names
+}()
+
+// plainName drops what people mix up.
 func plainName(s string) string {
 	return strings.NewReplacer(".", "", "-", "", "_", "").Replace(strings.ToLower(s))
 }

@@ -21,20 +21,30 @@ func readProperties(file string, text []byte) ([]setting, []Fault) {
 	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
 	var settings []setting
 	var faults []Fault
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	text = unixLines(text)
 	for number := 1; len(text) > 0; {
 		logical, lines := logicalLine(text)
 		text = text[len(logical):]
 		parsed, err := loader.LoadBytes(logical)
 		if err != nil {
 			faults = append(faults, Fault{File: file, Line: number, Text: fmt.Sprintf("cannot be read: %v", err)})
-		} else if keys := parsed.Keys(); len(keys) == 1 {
-			raw, _ := parsed.Get(keys[0])
-			settings = append(settings, setting{keys[0], raw, file, number})
+		} else {
+			for _, key := range parsed.Keys() { // one, or none if the line is empty or a comment
+				raw, _ := parsed.Get(key)
+				settings = append(settings, setting{key, raw, file, number})
+			}
 		}
 		number += lines
 	}
 	return settings, faults
+}
+
+// unixLines drops a byte order mark and makes every line end as on Unix: the library does not see that a line goes on when
+// its backslash stands before CR LF.
+func unixLines(text []byte) []byte {
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	return bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
 }
 
 // logicalLine returns the first line of text together with those that continue it, ends included, and how many they
@@ -48,7 +58,7 @@ func logicalLine(text []byte) (logical []byte, lines int) {
 			line = line[:i+1]
 		}
 		n += len(line)
-		content := bytes.TrimRight(line, "\r\n")
+		content := bytes.TrimSuffix(line, []byte("\n"))
 		if lines == 0 {
 			start := bytes.TrimLeft(content, " \t\f")
 			comment = len(start) > 0 && (start[0] == '#' || start[0] == '!')
