@@ -11,10 +11,11 @@ import (
 // assemble fills the typed struct and checks what only several keys together can tell.
 func (l *loader) assemble() Node {
 	n := Node{
-		ID:    l.nodeID(),
-		Roles: Roles{Broker: slices.Contains(l.list("process.roles"), "broker"), Controller: slices.Contains(l.list("process.roles"), "controller")},
-		Rack:  l.text("broker.rack"),
-		Log:   Logging{Format: l.text("log.format"), Level: l.text("log.level")},
+		ID:        l.nodeID(),
+		Roles:     Roles{Broker: slices.Contains(l.list("process.roles"), "broker"), Controller: slices.Contains(l.list("process.roles"), "controller")},
+		Rack:      l.text("broker.rack"),
+		ClusterID: l.text("cluster.id"),
+		Log:       Logging{Format: l.text("log.format"), Level: l.text("log.level")},
 		Requests: Requests{
 			FetchMaxBytes:      l.int32("fetch.max.bytes"),
 			FetchSessionSlots:  l.int32("max.incremental.fetch.session.cache.slots"),

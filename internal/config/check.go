@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"moldau/internal/kafka"
 )
 
 // Check is what a value must satisfy beyond its type. The zero Check takes every value.
@@ -67,6 +69,13 @@ func nonEmpty() Check {
 func gzipLevel() Check {
 	return Check{"from 1 to 9, or -1 for the default level", func(v value) bool {
 		return v.number == -1 || v.number >= 1 && v.number <= 9
+	}}
+}
+
+func clusterID() Check {
+	return Check{"an id as `moldau storage random-uuid` prints it", func(v value) bool {
+		_, err := kafka.ParseUUID(v.text)
+		return err == nil
 	}}
 }
 

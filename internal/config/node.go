@@ -8,6 +8,8 @@ type Node struct {
 	ID    kafka.NodeID
 	Roles Roles
 	Rack  string // "" = none
+	// ClusterID is the cluster to found or to belong to. "" = what meta.properties says, or a new one.
+	ClusterID string
 
 	Network   Network
 	HTTP      HTTP

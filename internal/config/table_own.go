@@ -2,6 +2,8 @@ package config
 
 // ownRows declares: what only moldau has.
 var ownRows = []Row{
+	{Name: "cluster.id", Type: String, Unset: true, Check: clusterID(),
+		Text: "The cluster that directories without one become part of; a random id unless set. Directories that belong to another cluster are an error."},
 	{Name: "log.flush.before.ack", Type: Bool, Default: "true",
 		Text: "Answer acks=all only when the records are on disk. false gives Kafka's promise: they are in the memory of every replica in sync."},
 	{Name: "record.validation", Type: String, Default: "standard", Check: oneOf("standard", "full"),
