@@ -16,7 +16,8 @@ import (
 type Log interface {
 	// Propose appends the records as one batch, all or nothing, if this node leads in the given epoch. It returns the offset
 	// that the last record will have, and a channel that gets nil, or is closed, once the batch is committed. An error from
-	// the call means that nothing was appended. An error from the channel means that the epoch is over.
+	// the call means that nothing was appended. An error from the channel means that the epoch is over. The channel must not
+	// need a reader: a controller that resigns stops listening.
 	Propose(epoch int32, records [][]byte) (lastOffset int64, done <-chan error, err error)
 }
 

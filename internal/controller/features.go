@@ -83,6 +83,8 @@ func (s *state) checkFeatureUpdate(name string, level int16, kind int8) error {
 	switch {
 	case kind != upgrade && kind != safeDowngrade && kind != unsafeDowngrade:
 		return refuse("The controller does not support the given upgrade type.")
+	case name == metadata.FeatureKRaftVersion:
+		return refuse("The controller can not change this feature: it belongs to the quorum.")
 	case level < 0:
 		return refuse("A feature version cannot be less than 0.")
 	}

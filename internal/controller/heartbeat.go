@@ -12,6 +12,7 @@ import (
 // heartbeat mirrors ReplicationControlManager.processBrokerHeartbeat and BrokerHeartbeatManager.calculateNextBrokerState.
 func (s *state) heartbeat(q *kmsg.BrokerHeartbeatRequest) (Result, error) {
 	response := q.ResponseKind().(*kmsg.BrokerHeartbeatResponse)
+	response.IsCaughtUp, response.IsFenced, response.ShouldShutdown = false, true, false
 	b, err := s.checkBrokerEpoch(q.BrokerID, q.BrokerEpoch)
 	if err != nil {
 		response.ErrorCode, _ = faultOf(err)
@@ -19,7 +20,7 @@ func (s *state) heartbeat(q *kmsg.BrokerHeartbeatRequest) (Result, error) {
 	}
 	contact := &contactNote{Broker: b.ID, MetadataOffset: q.CurrentMetadataOffset}
 	caughtUp := q.CurrentMetadataOffset >= b.Epoch // the epoch is the offset of its registration
-	response.IsCaughtUp = caughtUp
+	response.IsCaughtUp, response.IsFenced = caughtUp, false
 
 	var records []metadata.Record
 	switch {

@@ -198,7 +198,7 @@ func (l *loop) answer(a asked) {
 	if err == nil {
 		l.sessions.note(result.Contact, l.nextOffset-1)
 	} else {
-		result.Response = nil
+		result.Response, err = refuse(a.request.Body, err)
 	}
 	w := waiter{offset: l.nextOffset - 1, outcome: outcome{result.Response, err}, answer: a.answer}
 	if w.offset <= l.published.Offset {
@@ -234,8 +234,8 @@ func (l *loop) propose(records []metadata.Record, atomic bool) error {
 		invariant.Check(err == nil, "replay of the controller's own record: %v", err)
 		value := metadata.Encode(nil, r, metadata.Latest(r, level))
 		if bytes += len(value) + recordOverhead; bytes > maxEntryBytes {
-			if atomic {
-				return faultf(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
+			if atomic || i == 0 {
+				return errTooLarge()
 			}
 			return l.proposeInParts(records, i)
 		}

@@ -10,11 +10,11 @@ import (
 	"moldau/internal/metadata"
 )
 
-// place chooses replicas for count partitions from index first on. Leaders go round all active brokers, beginning where
-// the partitions that exist already leave off; the followers of a partition are the brokers after its leader, in other
+// place chooses replicas for count partitions. Leaders go round all active brokers, beginning where the partitions that
+// exist, and those that the same request plans before these, leave off; the followers of a partition are the brokers after its leader, in other
 // racks as long as there are any, and shifted by one with every full round, so that no pair of brokers shares all of its
 // partitions. Fenced brokers get replicas only where there are not enough others, and never the first.
-func (s *state) place(first, count int32, factor int16) ([][]kafka.NodeID, error) {
+func (s *state) place(planned, count int32, factor int16) ([][]kafka.NodeID, error) {
 	active, fenced, racks := s.candidates()
 	total := len(active) + len(fenced)
 	fault := func(reason string, args ...any) error {
@@ -31,26 +31,29 @@ func (s *state) place(first, count int32, factor int16) ([][]kafka.NodeID, error
 	start := s.image.Topics.PartitionCount()
 	assignments := make([][]kafka.NodeID, count)
 	for i := range assignments {
-		turn := start + int(first) + i
+		turn := start + int(planned) + i
 		leader := turn % len(active)
 		shift := 0
 		if len(active) > 1 {
 			shift = turn / len(active) % (len(active) - 1)
 		}
-		order := make([]kafka.NodeID, 0, total)
+		order := make([]kafka.NodeID, 0, len(active))
 		for j := range len(active) - 1 {
 			order = append(order, active[(leader+1+(shift+j)%(len(active)-1))%len(active)])
 		}
-		order = append(order, fenced...)
-		assignments[i] = spread(active[leader], order, racks, int(factor))
+		replicas := spread([]kafka.NodeID{active[leader]}, order, racks, min(int(factor), len(active)))
+		assignments[i] = spread(replicas, fenced, racks, int(factor))
 	}
 	return assignments, nil
 }
 
-// spread takes factor-1 followers out of order, first those in racks that have no replica yet.
-func spread(leader kafka.NodeID, order []kafka.NodeID, racks map[kafka.NodeID]string, factor int) []kafka.NodeID {
-	replicas := append(make([]kafka.NodeID, 0, factor), leader)
-	used := map[string]bool{racks[leader]: true}
+// spread adds brokers out of order until there are factor replicas, those in racks that have fewest replicas first. There
+// must be enough.
+func spread(replicas, order []kafka.NodeID, racks map[kafka.NodeID]string, factor int) []kafka.NodeID {
+	used := map[string]bool{}
+	for _, id := range replicas {
+		used[racks[id]] = true
+	}
 	taken := make([]bool, len(order))
 	for len(replicas) < factor {
 		found := false
@@ -61,7 +64,7 @@ func spread(leader kafka.NodeID, order []kafka.NodeID, racks map[kafka.NodeID]st
 			}
 		}
 		if !found {
-			clear(used) // every rack has as many as the others: the next round
+			clear(used) // every rack in reach has one more: the next round
 		}
 	}
 	return replicas

@@ -27,6 +27,7 @@ func (s *state) createTopics(q *kmsg.CreateTopicsRequest) (Result, error) {
 		count[t.Topic]++
 	}
 	names := newCollisions(s.image.Topics)
+	planned := int32(0) // partitions that this request creates before the topic at hand
 	var records []metadata.Record
 	for i := range q.Topics {
 		t := &q.Topics[i]
@@ -34,7 +35,7 @@ func (s *state) createTopics(q *kmsg.CreateTopicsRequest) (Result, error) {
 			continue // a repetition of a name that has been answered
 		}
 		out := kmsg.NewCreateTopicsResponseTopic()
-		out.Topic = t.Topic
+		out.Topic, out.NumPartitions, out.Configs = t.Topic, 0, []kmsg.CreateTopicsResponseTopicConfig{}
 		var created []metadata.Record
 		var err error
 		switch {
@@ -43,20 +44,18 @@ func (s *state) createTopics(q *kmsg.CreateTopicsRequest) (Result, error) {
 		case t.Topic == metadataTopic:
 			err = faultf(kerr.InvalidRequest, "Creation of internal topic %s is prohibited.", metadataTopic)
 		default:
-			created, err = s.createTopic(t, names, &out)
+			created, err = s.createTopic(t, names, planned, &out)
+			planned += out.NumPartitions
 		}
 		count[t.Topic] = 0
 		if err != nil {
-			refused := kmsg.NewCreateTopicsResponseTopic()
-			refused.Topic = t.Topic
-			refused.ErrorCode, refused.ErrorMessage = faultOf(err)
-			response.Topics = append(response.Topics, refused)
+			response.Topics = append(response.Topics, refusedTopic(t.Topic, err))
 			continue
 		}
 		names.add(t.Topic)
 		response.Topics = append(response.Topics, out)
 		if records = append(records, created...); len(records) > maxRecords {
-			return s.refuseCreateTopics(q, errTooLarge()), nil
+			return Result{}, errTooLarge()
 		}
 	}
 	if q.ValidateOnly {
@@ -65,18 +64,8 @@ func (s *state) createTopics(q *kmsg.CreateTopicsRequest) (Result, error) {
 	return Result{Records: records, Response: response, Atomic: true}, nil
 }
 
-func (s *state) refuseCreateTopics(q *kmsg.CreateTopicsRequest, err error) Result {
-	response := q.ResponseKind().(*kmsg.CreateTopicsResponse)
-	for _, t := range q.Topics {
-		out := kmsg.NewCreateTopicsResponseTopic()
-		out.Topic = t.Topic
-		out.ErrorCode, out.ErrorMessage = faultOf(err)
-		response.Topics = append(response.Topics, out)
-	}
-	return Result{Response: response}
-}
-
-func (s *state) createTopic(t *kmsg.CreateTopicsRequestTopic, names collisions, out *kmsg.CreateTopicsResponseTopic) ([]metadata.Record, error) {
+// createTopic returns the records of one topic and fills in its answer, unless it is refused.
+func (s *state) createTopic(t *kmsg.CreateTopicsRequestTopic, names collisions, planned int32, out *kmsg.CreateTopicsResponseTopic) ([]metadata.Record, error) {
 	if _, ok := s.image.Topics.ByName(t.Topic); ok {
 		return nil, faultf(kerr.TopicAlreadyExists, "Topic '%s' already exists.", t.Topic)
 	}
@@ -90,7 +79,7 @@ func (s *state) createTopic(t *kmsg.CreateTopicsRequestTopic, names collisions, 
 	if err != nil {
 		return nil, err
 	}
-	partitions, err := s.newPartitions(t)
+	partitions, err := s.newPartitions(t, planned)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +125,7 @@ func (s *state) checkNewConfigs(configs []kmsg.CreateTopicsRequestTopicConfig) (
 	return values, s.checkConfigs(metadata.ConfigTopic, values)
 }
 
-func (s *state) newPartitions(t *kmsg.CreateTopicsRequestTopic) ([]*metadata.PartitionRegistration, error) {
+func (s *state) newPartitions(t *kmsg.CreateTopicsRequestTopic, planned int32) ([]*metadata.PartitionRegistration, error) {
 	if len(t.ReplicaAssignment) > 0 {
 		return s.assignedPartitions(t)
 	}
@@ -156,7 +145,7 @@ func (s *state) newPartitions(t *kmsg.CreateTopicsRequestTopic) ([]*metadata.Par
 	if count >= maxRecords {
 		return nil, errTooLarge() // before a placement for billions of partitions is computed
 	}
-	assignments, err := s.place(0, count, factor)
+	assignments, err := s.place(planned, count, factor)
 	if err != nil {
 		return nil, err
 	}
@@ -242,56 +231,49 @@ func (s *state) newPartition(replicas []kafka.NodeID) *metadata.PartitionRegistr
 	return p
 }
 
-// deleteTopics mirrors ControllerApis.deleteTopics, except that the answers come in the order of the request.
+// deleteTopics mirrors ControllerApis.deleteTopics, except that the answers come in the order of the request, and that a
+// topic that is named both by name and by id gets an answer for each.
 func (s *state) deleteTopics(q *kmsg.DeleteTopicsRequest) (Result, error) {
 	response := q.ResponseKind().(*kmsg.DeleteTopicsResponse)
 	wanted := q.Topics
 	if q.Version < 6 {
 		wanted = nil
 		for _, name := range q.TopicNames {
-			wanted = append(wanted, kmsg.DeleteTopicsRequestTopic{Topic: kmsg.StringPtr(name)})
+			wanted = append(wanted, kmsg.DeleteTopicsRequestTopic{Topic: &name})
 		}
 	}
-	names, ids := map[string]int{}, map[kafka.TopicID]int{}
+	asked := map[deletionKey]int{}    // how often each name and each id is given
+	named := map[kafka.TopicID]bool{} // topics that are given by name
 	for _, t := range wanted {
-		if topic, err := s.topicToDelete(t); err == nil {
-			ids[topic.ID]++
-		}
-		if t.Topic != nil {
-			names[*t.Topic]++
-		} else if _, ok := s.image.Topics.ByID(t.TopicID); !ok {
-			ids[t.TopicID]++
+		asked[keyOf(t)]++
+		if topic, err := s.topicToDelete(t); err == nil && t.Topic != nil {
+			named[topic.ID] = true
 		}
 	}
 	var records []metadata.Record
-	answered := map[string]bool{}
 	for _, t := range wanted {
-		out := kmsg.NewDeleteTopicsResponseTopic()
-		out.Topic, out.TopicID = t.Topic, t.TopicID
-		topic, err := s.topicToDelete(t)
-		key := fmt.Sprintf("id %v", kafka.UUID(t.TopicID))
-		if t.Topic != nil {
-			key = "name " + *t.Topic
+		if asked[keyOf(t)] == 0 {
+			continue // a repetition of what has been answered
 		}
+		topic, err := s.topicToDelete(t)
 		switch {
 		case s.Config.TopicDeletionDisabled && q.Version < 3:
 			err = faultf(kerr.InvalidRequest, "Topic deletion is disabled.")
 		case s.Config.TopicDeletionDisabled:
 			err = kerr.TopicDeletionDisabled
-		case t.Topic != nil && names[*t.Topic] > 1:
-			if answered[key] {
-				continue
-			}
+		case keyOf(t) == deletionKey{}: // it names nothing
+		case asked[keyOf(t)] > 1 && t.Topic != nil:
 			err = faultf(kerr.InvalidRequest, "Duplicate topic name.")
-		case t.Topic == nil && kafka.UUID(t.TopicID) != (kafka.UUID{}) && ids[t.TopicID] > 1:
-			if answered[key] {
-				continue
-			}
+		case asked[keyOf(t)] > 1:
 			err = faultf(kerr.InvalidRequest, "Duplicate topic id.")
-		case err == nil && ids[topic.ID] > 1:
+		case err == nil && named[topic.ID] && asked[deletionKey{id: topic.ID}] > 0:
 			err = faultf(kerr.InvalidRequest, "The provided topic name maps to an ID that was already supplied.")
 		}
-		answered[key] = true
+		if keyOf(t) != (deletionKey{}) && asked[keyOf(t)] > 1 {
+			asked[keyOf(t)] = 0
+		}
+		out := kmsg.NewDeleteTopicsResponseTopic()
+		out.Topic, out.TopicID = t.Topic, t.TopicID
 		out.ErrorCode, out.ErrorMessage = faultOf(err)
 		if err == nil {
 			out.Topic, out.TopicID = &topic.Name, topic.ID
@@ -303,6 +285,20 @@ func (s *state) deleteTopics(q *kmsg.DeleteTopicsRequest) (Result, error) {
 		return Result{}, errTooLarge()
 	}
 	return Result{Records: records, Response: response, Atomic: true}, nil
+}
+
+// deletionKey is what a deletion names: a name, or an id, or, wrongly, both or neither.
+type deletionKey struct {
+	named bool
+	name  string
+	id    kafka.TopicID
+}
+
+func keyOf(t kmsg.DeleteTopicsRequestTopic) deletionKey {
+	if t.Topic == nil {
+		return deletionKey{id: t.TopicID}
+	}
+	return deletionKey{named: true, name: *t.Topic, id: t.TopicID}
 }
 
 func (s *state) topicToDelete(t kmsg.DeleteTopicsRequestTopic) (*metadata.Topic, error) {
@@ -343,7 +339,7 @@ func (s *state) createPartitions(q *kmsg.CreatePartitionsRequest) (Result, error
 		if count[t.Topic] > 1 {
 			err = faultf(kerr.InvalidRequest, "Duplicate topic name.")
 		} else {
-			added, err = s.addPartitions(t)
+			added, err = s.addPartitions(t, int32(len(records)))
 		}
 		count[t.Topic] = 0
 		if err == nil && len(records)+len(added) > maxRecords {
@@ -359,7 +355,7 @@ func (s *state) createPartitions(q *kmsg.CreatePartitionsRequest) (Result, error
 	return Result{Records: records, Response: response, Atomic: true}, nil
 }
 
-func (s *state) addPartitions(t kmsg.CreatePartitionsRequestTopic) ([]metadata.Record, error) {
+func (s *state) addPartitions(t kmsg.CreatePartitionsRequestTopic, planned int32) ([]metadata.Record, error) {
 	topic, ok := s.image.Topics.ByName(t.Topic)
 	if !ok {
 		return nil, kerr.UnknownTopicOrPartition
@@ -396,7 +392,7 @@ func (s *state) addPartitions(t kmsg.CreatePartitionsRequestTopic) ([]metadata.R
 		}
 		return records, nil
 	}
-	assignments, err := s.place(have, t.Count-have, int16(factor))
+	assignments, err := s.place(planned, t.Count-have, int16(factor))
 	if err != nil {
 		return nil, err
 	}
