@@ -176,7 +176,7 @@ func checkRecords(b Batch, recs []byte, o CheckOptions) (maxTimestamp int64, err
 		return 0, refuse("record count is %d", count)
 	}
 	maxTimestamp = NoTimestamp
-	base, fixed := b.BaseTimestamp(), b.LogAppendTime()
+	base := b.BaseTimestamp()
 	unlimited := o.AppendTime || o.BeforeMaxMs == math.MaxInt64 && o.AfterMaxMs == math.MaxInt64
 	var bad *RecordErrors
 	var s scan
@@ -187,10 +187,8 @@ func checkRecords(b Batch, recs []byte, o CheckOptions) (maxTimestamp int64, err
 		if s.offsetDelta != i {
 			return 0, refuse("record %d has offset delta %d", i, s.offsetDelta)
 		}
+		// Even if the producer claims log append time: SetCreateTime takes that back, and then this is what readers see.
 		timestamp := base + s.timestampDelta
-		if fixed {
-			timestamp = b.MaxTimestamp()
-		}
 		maxTimestamp = max(maxTimestamp, timestamp)
 		if o.Compacted && s.keyLen < 0 {
 			bad = bad.add(i, kerr.InvalidRecord, noKey)

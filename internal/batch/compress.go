@@ -96,7 +96,7 @@ func Compress(c Codec, level int, src []byte) ([]byte, error) {
 		if level == 0 {
 			level = 3
 		}
-		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithZeroFrames(true),
 			zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)))
 		if err != nil {
 			return nil, fmt.Errorf("zstd level %d: %w", level, err)
@@ -172,18 +172,24 @@ func Decompress(c Codec, src []byte, maxBytes int) ([]byte, error) {
 }
 
 // decompressZstd uses DecodeAll, which needs no window besides its output: a stream would allocate the window that the
-// frame declares, up to 128 MiB, before the first byte. A frame that lies about its size makes DecodeAll allocate that
-// size once, which is no more than an honest bomb gets: maxBytes.
+// frame declares before the first byte.
 func decompressZstd(src []byte, maxBytes int) ([]byte, error) {
+	// The library takes its memory limit for the window too. High levels declare a window far larger than a batch, so the
+	// limit gives way to it, up to the window of the highest level.
+	memory := uint64(max(zstd.MinWindowSize, maxBytes))
+	var h zstd.Header
+	if err := h.Decode(src); err == nil {
+		memory = max(memory, min(h.WindowSize, zstdMaxWindowBytes))
+	}
 	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(uint64(maxBytes)), zstd.WithDecoderMaxWindow(zstdMaxWindowBytes))
+		zstd.WithDecoderMaxMemory(memory), zstd.WithDecoderMaxWindow(zstdMaxWindowBytes))
 	if err != nil {
 		return nil, fmt.Errorf("zstd: %w", err)
 	}
 	defer r.Close()
 	out, err := r.DecodeAll(src, nil)
 	switch {
-	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded) || err == nil && len(out) > maxBytes:
 		return nil, ErrTooLarge
 	case err != nil:
 		return nil, fmt.Errorf("zstd: %w: %w", errUncompress, err)
@@ -197,15 +203,21 @@ const zstdMaxWindowBytes = 128 << 20
 // drain reads r to its end. The first guess of the size follows from what arrived, and doubling does the rest.
 func drain(c Codec, r io.Reader, srcBytes, maxBytes int) ([]byte, error) {
 	out := make([]byte, 0, min(4*srcBytes+512, maxBytes+1))
-	for {
+	for idle := 0; ; idle++ {
 		if len(out) > maxBytes {
 			return nil, ErrTooLarge
+		}
+		if idle == 100 { // a decoder that gives nothing and no error would keep us here for ever
+			return nil, fmt.Errorf("%v: %w: %w", c, errUncompress, io.ErrNoProgress)
 		}
 		if len(out) == cap(out) {
 			out = slices.Grow(out, min(cap(out), maxBytes+1-len(out)))
 		}
 		n, err := r.Read(out[len(out):cap(out)])
 		out = out[:len(out)+n]
+		if n > 0 {
+			idle = 0
+		}
 		if err == io.EOF && len(out) <= maxBytes {
 			return out, nil
 		}
