@@ -23,7 +23,7 @@ type running interface {
 }
 
 func buildNode(c *config.Config, logger *slog.Logger) (running, error) {
-	return node.Build(node.Options{Config: c, Logger: logger})
+	return node.Build(node.Options{Config: c, Logger: logger, ProcessMetrics: true})
 }
 
 func (a *app) serveCommand() *cobra.Command {

@@ -44,10 +44,11 @@ type Options struct {
 	PreviousEpoch int64 // broker epoch before a clean stop, -1 for none (KIP-966)
 
 	Call      Call
-	Caught    func() int64         // offset of the newest metadata record that this broker has applied
-	Offline   func() []kafka.DirID // log directories that have failed
-	Heartbeat time.Duration        // broker.heartbeat.interval.ms
-	Timeout   time.Duration        // for one request
+	OnEpoch   func(epoch int64) error // called with each new broker epoch before anything happens under it; nil: nothing
+	Caught    func() int64            // offset of the newest metadata record that this broker has applied
+	Offline   func() []kafka.DirID    // log directories that have failed
+	Heartbeat time.Duration           // broker.heartbeat.interval.ms
+	Timeout   time.Duration           // for one request
 	Logger    *slog.Logger
 }
 
@@ -127,6 +128,9 @@ func (u *Uplink) register(ctx context.Context) bool {
 	told := ""
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		epoch, err := u.registerOnce(ctx)
+		if err == nil && u.o.OnEpoch != nil {
+			err = u.o.OnEpoch(epoch)
+		}
 		if err == nil {
 			u.epoch.Store(epoch)
 			closeOnce(u.registered)

@@ -1,0 +1,155 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+
+	"moldau/internal/config"
+	"moldau/internal/quorum"
+	"moldau/internal/server"
+)
+
+// bound is a listener that has its port.
+type bound struct {
+	config.Listener
+	ln    net.Listener
+	http  bool
+	moved bool // the port it should have had was taken
+}
+
+// Address is where a node listens, for people to read.
+type Address struct {
+	Name       string // of the listener; "HTTP" for that one
+	Bound      string // host:port
+	Advertised string // what clients are told
+	Controller bool
+	Moved      bool // the usual port was taken
+}
+
+// Addresses returns where the node listens, in the order of the configuration. Valid after Start.
+func (n *Node) Addresses() []Address {
+	out := make([]Address, 0, len(n.listeners))
+	for _, l := range n.listeners {
+		name := l.Name
+		if l.http {
+			name = "HTTP"
+		}
+		out = append(out, Address{Name: name, Bound: l.ln.Addr().String(), Advertised: l.Advertised.String(), Controller: l.Controller, Moved: l.moved})
+	}
+	return out
+}
+
+// bind takes every port before anything on disk is touched, so that a node that cannot listen has changed nothing.
+func (n *Node) bind() error {
+	take := func(l config.Listener, http bool) error {
+		b, err := n.bindOne(l)
+		if err != nil {
+			key := "listeners"
+			if http {
+				key = "http.listeners"
+			}
+			return fmt.Errorf("%s: cannot listen on %s: %w", key, l.Address, explain(err))
+		}
+		b.http = http
+		n.listeners = append(n.listeners, b)
+		return nil
+	}
+	for _, l := range n.cfg.Network.Listeners {
+		if err := take(l, false); err != nil {
+			return err
+		}
+	}
+	for _, l := range n.cfg.HTTP.Listeners {
+		if err := take(l, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func explain(err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w; another program has that port: stop it, or set another port", err)
+	}
+	return err
+}
+
+func (n *Node) bindOne(l config.Listener) (bound, error) {
+	b := bound{Listener: l}
+	var err error
+	b.ln, err = n.o.Listen(l.Address.String())
+	if errors.Is(err, syscall.EADDRINUSE) && l.MayMove {
+		b.moved = true
+		l.Port = 0
+		b.ln, err = n.o.Listen(l.Address.String())
+	}
+	if err != nil {
+		return b, err
+	}
+	if b.Advertised.Host == "" {
+		if b.Advertised.Host, err = n.advertisedHost(l.Host); err != nil {
+			_ = b.ln.Close()
+			return b, err
+		}
+	}
+	if b.Advertised.Port == 0 || b.moved {
+		_, port, err := net.SplitHostPort(b.ln.Addr().String())
+		if err != nil {
+			_ = b.ln.Close()
+			return b, err
+		}
+		number, err := strconv.ParseInt(port, 10, 32)
+		if err != nil {
+			_ = b.ln.Close()
+			return b, err
+		}
+		b.Advertised.Port = int32(number)
+	}
+	return b, nil
+}
+
+// advertisedHost is what clients are told when nobody said: the host that is listened on, and for all interfaces this
+// machine's name, as in Apache Kafka.
+func (n *Node) advertisedHost(bind string) (string, error) {
+	if ip := net.ParseIP(bind); bind != "" && (ip == nil || !ip.IsUnspecified()) {
+		return bind, nil
+	}
+	name, err := n.o.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("advertised.listeners is not set and this machine has no name: %w", err)
+	}
+	return name, nil
+}
+
+// serve accepts connections on the controllers' listeners, or on the brokers'.
+func (n *Node) serve(controllers bool) {
+	for _, l := range n.listeners {
+		if l.http || l.Controller != controllers {
+			continue
+		}
+		kind := server.Broker
+		if controllers {
+			kind = server.Controller
+		}
+		n.running.Go(func() {
+			err := n.server.Serve(l.ln, server.Listener{Name: l.Name, Kind: kind, Protected: l.Name == n.cfg.Network.InterBroker || controllers})
+			if err != nil && n.ctx.Err() == nil {
+				n.fail(fmt.Errorf("listener %s ended: %w", l.Name, err))
+			}
+		})
+	}
+}
+
+// controllerEndpoints are the addresses under which other nodes find this controller.
+func (n *Node) controllerEndpoints() []quorum.Endpoint {
+	var out []quorum.Endpoint
+	for _, l := range n.listeners {
+		if l.Controller && !l.http {
+			out = append(out, quorum.Endpoint{Name: l.Name, Host: l.Advertised.Host, Port: uint16(l.Advertised.Port)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,185 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/api"
+	"moldau/internal/commitlog"
+	"moldau/internal/config"
+	"moldau/internal/controller"
+	"moldau/internal/invariant"
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+	"moldau/internal/quorum"
+	"moldau/internal/server"
+	"moldau/internal/uplink"
+)
+
+func milliseconds[N int32 | int64](ms N) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// features are what this program can work at. A feature is here only when it does.
+func features() []metadata.FeatureRange {
+	return []metadata.FeatureRange{
+		{Name: metadata.FeatureKRaftVersion, Min: 0, Max: quorum.KRaftLevel},
+		{Name: metadata.FeatureMetadataVersion, Min: metadata.MinMetadataVersion, Max: metadata.MaxMetadataVersion},
+	}
+}
+
+func (n *Node) limits() server.Limits {
+	net := n.cfg.Network
+	unlimited := func(v int32) int {
+		if v == math.MaxInt32 {
+			return 0
+		}
+		return int(v)
+	}
+	overrides := make(map[string]int, len(net.IPOverrides))
+	for ip, limit := range net.IPOverrides {
+		overrides[ip] = int(limit)
+	}
+	return server.Limits{
+		RequestMaxBytes: int(net.RequestMaxBytes),
+		MaxConnections:  unlimited(net.MaxConnections),
+		MaxPerIP:        unlimited(net.MaxConnectionsByIP),
+		PerIPOverrides:  overrides,
+		Idle:            milliseconds(net.IdleMs),
+	}
+}
+
+func (n *Node) controllerConfig() controller.Config {
+	defaults := n.topicConfig("", nil)
+	return controller.Config{
+		NumPartitions:            n.cfg.Topics.Partitions,
+		DefaultReplicationFactor: n.cfg.Topics.ReplicationFactor,
+		MinInsyncReplicas:        defaults.MinInSyncReplicas,
+		UncleanLeaderElection:    defaults.UncleanLeaderElection,
+		SessionTimeoutMs:         int64(n.cfg.Session.TimeoutMs),
+		InitialMetadataVersion:   metadata.MaxMetadataVersion,
+	}
+}
+
+// configRules is what the controller asks about settings in the metadata log.
+func configRules(c *config.Config) controller.ConfigRules {
+	topic := make(map[string]config.Entry)
+	for _, e := range c.DescribeTopic(nil) {
+		topic[e.Name] = e
+	}
+	return controller.ConfigRules{
+		Check: func(t metadata.ConfigType, name, value string) error {
+			if t != metadata.ConfigTopic {
+				return errors.New("only settings of topics can be changed while the node runs, for now; change the file and restart")
+			}
+			return config.CheckTopic(name, value)
+		},
+		Default: func(t metadata.ConfigType, name string) (string, bool) {
+			e, ok := topic[name]
+			if t != metadata.ConfigTopic || !ok || e.Value == nil {
+				return "", false
+			}
+			return *e.Value, true
+		},
+		List: func(t metadata.ConfigType, name string) bool {
+			return t == metadata.ConfigTopic && topic[name].Type == config.List
+		},
+	}
+}
+
+func (n *Node) uplinkOptions(clusterID string) uplink.Options {
+	o := uplink.Options{
+		NodeID: n.cfg.ID, ClusterID: clusterID, PreviousEpoch: n.store.PreviousBrokerEpoch(),
+		Call: func(ctx context.Context, req kmsg.Request, principal string) (kmsg.Response, error) {
+			return n.local(ctx, req, principal, "")
+		},
+		Caught:  func() int64 { return n.loader.Image().Offset },
+		OnEpoch: n.store.SetBrokerEpoch,
+		Offline: func() []kafka.DirID {
+			var out []kafka.DirID
+			for _, d := range n.store.Directories() {
+				if !d.Online() {
+					out = append(out, d.ID())
+				}
+			}
+			return out
+		},
+		Heartbeat: milliseconds(n.cfg.Session.HeartbeatMs),
+		Timeout:   milliseconds(n.cfg.Network.RequestTimeoutMs),
+		Logger:    n.o.Logger,
+	}
+	if n.cfg.Rack != "" {
+		o.Rack = &n.cfg.Rack
+	}
+	for _, d := range n.store.Directories() {
+		if d.Online() {
+			o.Dirs = append(o.Dirs, d.ID())
+		}
+	}
+	for _, f := range features() {
+		o.Features = append(o.Features, uplink.Feature{Name: f.Name, Min: f.Min, Max: f.Max})
+	}
+	for _, l := range n.listeners {
+		if !l.http && !l.Controller {
+			o.Listeners = append(o.Listeners, uplink.Listener{Name: l.Name, Host: l.Advertised.Host, Port: uint16(l.Advertised.Port), Protocol: int16(l.Protocol)})
+		}
+	}
+	return o
+}
+
+func (n *Node) apiOptions(clusterID string) api.Options {
+	return api.Options{
+		Owners: api.Owners{
+			Image: n.loader.Image, Replicas: n.replicas, Store: n.store, Uplink: n.uplink, Local: n.local, Quorum: n.quorum, Config: n.o.Config,
+		},
+		NodeID: n.cfg.ID, ClusterID: clusterID, Features: features(),
+		AutoCreateTopics:  n.cfg.Topics.AutoCreate,
+		FetchMaxBytes:     int(n.cfg.Requests.FetchMaxBytes),
+		FetchSessionSlots: int(n.cfg.Requests.FetchSessionSlots),
+		MaxPartitions:     int(n.cfg.Requests.MaxPartitions),
+		FullValidation:    n.cfg.Requests.FullValidation,
+		RequestTimeout:    milliseconds(n.cfg.Network.RequestTimeoutMs),
+		Now:               n.o.Now, Logger: n.o.Logger, Metrics: n.metrics,
+	}
+}
+
+// topicConfig is a topic's configuration. Every value in the metadata log has passed the controller's checks; should an
+// other version of the program have let one through that this one does not know, the topic gets the node's defaults
+// and the log says so, rather than a partition that cannot be opened.
+func (n *Node) topicConfig(topic string, overrides map[string]string) config.Topic {
+	t, err := n.o.Config.Topic(overrides)
+	if err == nil {
+		return t
+	}
+	n.o.Logger.Error("settings of a topic in the metadata log are wrong; using this node's defaults", "topic", topic, "error", err)
+	t, err = n.o.Config.Topic(nil)
+	invariant.Check(err == nil, "the defaults of a checked configuration are wrong: %v", err)
+	return t
+}
+
+// logConfig is what a log obeys of a topic's configuration.
+func logConfig(t config.Topic) commitlog.Config {
+	return commitlog.Config{
+		SegmentBytes:           int(t.SegmentBytes),
+		SegmentMs:              t.SegmentMs,
+		SegmentJitterMs:        t.SegmentJitterMs,
+		IndexIntervalBytes:     int(t.IndexIntervalBytes),
+		MaxIndexBytes:          int(t.SegmentIndexBytes),
+		RetentionMs:            t.RetentionMs,
+		RetentionBytes:         t.RetentionBytes,
+		FileDeleteDelayMs:      t.FileDeleteDelayMs,
+		MaxMessageBytes:        int(t.MaxMessageBytes),
+		TimestampTypeAppend:    t.LogAppendTime,
+		BeforeMaxMs:            t.TimestampBeforeMaxMs,
+		AfterMaxMs:             t.TimestampAfterMaxMs,
+		Compact:                t.Compact,
+		Delete:                 t.Delete,
+		Preallocate:            t.Preallocate,
+		DeleteRetentionMs:      t.DeleteRetentionMs,
+		MinCompactionLagMs:     t.MinCompactionLagMs,
+		MaxCompactionLagMs:     t.MaxCompactionLagMs,
+		MinCleanableDirtyRatio: t.MinCleanableDirtyRatio,
+	}
+}

@@ -1,0 +1,200 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/controller"
+	"moldau/internal/metadata"
+	"moldau/internal/quorum"
+)
+
+// The phases of a node's life, as Apache Kafka's BrokerState calls them.
+const (
+	phaseStarting int32 = iota
+	phaseRecovery
+	phaseRunning
+	phaseStopping
+)
+
+// Start brings the node up: when it returns nil, clients are served. After an error nothing of it is left. It has to be
+// called once.
+func (n *Node) Start(ctx context.Context) error {
+	if err := n.start(ctx); err != nil {
+		_ = n.Stop(context.Background())
+		return err
+	}
+	return nil
+}
+
+func (n *Node) start(ctx context.Context) error {
+	began := n.o.Now()
+	n.o.Logger.Info("Starting", "node", n.cfg.ID, "logDirs", n.cfg.Storage.Dirs)
+	if err := n.bind(); err != nil {
+		return err
+	}
+	if err := n.open(); err != nil {
+		return err
+	}
+	n.phase.Store(phaseRecovery)
+	n.o.Logger.Info("Transitioning from STARTING to RECOVERY")
+	for _, l := range n.listeners {
+		if l.http {
+			n.serveHTTP(l.ln)
+		}
+	}
+	if err := n.store.Start(); err != nil {
+		return err
+	}
+	n.quorum.Start()
+	n.controller.Start()
+	n.serving = true
+	n.running.Go(n.watch)
+	n.running.Go(n.snapshots)
+	n.serve(true)
+	n.running.Go(func() { n.uplink.Run(n.ctx) })
+	if err := n.await(ctx, n.uplink.Registered(), "the controller to register this broker"); err != nil {
+		return err
+	}
+	n.serve(false)
+	unfenced := make(chan struct{})
+	n.running.Go(func() {
+		if n.uplink.WaitUnfenced(n.ctx) == nil {
+			close(unfenced)
+		}
+	})
+	if err := n.await(ctx, unfenced, "the controller to unfence this broker"); err != nil {
+		return err
+	}
+	n.phase.Store(phaseRunning)
+	n.o.Logger.Info("Transitioning from RECOVERY to RUNNING")
+	n.o.Logger.Info("Kafka Server started", "node", n.cfg.ID, "took", n.o.Now().Sub(began).Round(time.Millisecond))
+	return nil
+}
+
+// await waits for one step of the start.
+func (n *Node) await(ctx context.Context, step <-chan struct{}, what string) error {
+	select {
+	case <-step:
+		return nil
+	case <-n.failed:
+		return n.failure
+	case <-ctx.Done():
+		return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
+	}
+}
+
+// watch looks for what a node cannot live without, and passes on what the controller must know.
+func (n *Node) watch() {
+	for {
+		select {
+		case <-n.quorum.Failed():
+			n.fail(fmt.Errorf("the metadata log: %w", n.quorum.Err()))
+			return
+		case <-n.store.Failures():
+			n.uplink.Hurry()
+			online := 0
+			for _, d := range n.store.Directories() {
+				if d.Online() {
+					online++
+				}
+			}
+			if online == 0 {
+				n.fail(errors.New("every log directory has failed"))
+				return
+			}
+		case <-n.ctx.Done():
+			return
+		}
+	}
+}
+
+// snapshots writes a snapshot of the image whenever the quorum wants one.
+func (n *Node) snapshots() {
+	for {
+		select {
+		case <-n.quorum.SnapshotWanted():
+			image := n.loader.Image()
+			id := quorum.SnapshotID{EndOffset: image.Offset + 1, Epoch: image.Epoch}
+			if err := n.quorum.WriteSnapshot(id, func(record func([]byte) error) error { return writeImage(image, record) }); err != nil {
+				n.o.Logger.Error("cannot write a snapshot of the metadata", "snapshot", id, "error", err)
+			}
+		case <-n.ctx.Done():
+			return
+		}
+	}
+}
+
+func writeImage(image *metadata.Image, record func([]byte) error) error {
+	var err error
+	image.EncodeRecords(func(value []byte) {
+		if err == nil {
+			err = record(value)
+		}
+	})
+	return err
+}
+
+// local answers a request to the controller in this process.
+func (n *Node) local(ctx context.Context, req kmsg.Request, principal, clientID string) (kmsg.Response, error) {
+	return n.controller.Handle(ctx, controller.Request{Body: req, Principal: principal, ClientID: clientID})
+}
+
+// ready is nil when clients can be served.
+func (n *Node) ready() error {
+	switch n.phase.Load() {
+	case phaseRunning:
+		if done, all := n.opened(); done < all {
+			return fmt.Errorf("recovering: %d of %d partitions are open", done, all)
+		}
+		return nil
+	case phaseStopping:
+		return errors.New("stopping")
+	}
+	return errors.New("starting")
+}
+
+// recovered is how far the start is, in percent.
+func (n *Node) recovered() int {
+	if n.phase.Load() < phaseRunning {
+		return 0
+	}
+	done, all := n.opened()
+	if all == 0 {
+		return 100
+	}
+	return 100 * done / all
+}
+
+// alive is nil while the process can still do its work.
+func (n *Node) alive() error {
+	select {
+	case <-n.failed:
+		return n.failure
+	default:
+		return nil
+	}
+}
+
+// Failed is closed when the node cannot go on and has to be stopped; Err then says why.
+func (n *Node) Failed() <-chan struct{} { return n.failed }
+
+// Err returns why the node failed; valid once Failed is closed.
+func (n *Node) Err() error { return n.failure }
+
+// opened counts the partitions that are here, and those of them whose log is open.
+func (n *Node) opened() (done, all int) {
+	for _, p := range n.replicas.Partitions() {
+		all++
+		select {
+		case <-p.Opened():
+			done++
+		default:
+		}
+	}
+	return done, all
+}

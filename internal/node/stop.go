@@ -1,0 +1,53 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// errStopping is why the parts of a node end when it stops.
+var errStopping = errors.New("the node stops")
+
+// controlledShutdown is how long the controller may take to move leaderships away.
+const controlledShutdown = 5 * time.Second
+
+// Stop ends the node: leaderships are handed over, replies that are due go out, everything is on disk. When ctx ends
+// before that, what is left is cut short, which is no worse than a kill. When Stop returns, nothing of the node runs.
+func (n *Node) Stop(ctx context.Context) error {
+	running := n.phase.Swap(phaseStopping) == phaseRunning
+	var errs []error
+	if running {
+		n.o.Logger.Info("Starting controlled shutdown")
+		if n.cfg.Session.ControlledShutdown {
+			handover, cancel := context.WithTimeout(ctx, controlledShutdown)
+			if err := n.uplink.Shutdown(handover); err != nil {
+				n.o.Logger.Warn("leaderships were not handed over", "error", err)
+			}
+			cancel()
+		}
+	}
+	if n.server != nil {
+		drain, cancel := context.WithTimeout(ctx, time.Second)
+		// Long polls that wait for records get cut: their clients come back to another broker.
+		_ = n.server.Stop(drain)
+		cancel()
+	}
+	n.cancel(errStopping)
+	for _, l := range n.listeners {
+		_ = l.ln.Close() // those that nobody serves yet
+	}
+	n.running.Wait()
+	if n.serving {
+		n.controller.Stop()
+		errs = append(errs, n.quorum.Stop())
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Stop(running && ctx.Err() == nil))
+	}
+	err := errors.Join(errs...)
+	if running && err == nil {
+		n.o.Logger.Info("shut down completed")
+	}
+	return err
+}

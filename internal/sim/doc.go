@@ -1,0 +1,23 @@
+// Package sim is a simulated world for tests: nodes of the shipped code, a network and disks in memory, one seed.
+//
+// It owns the driver that lets exactly one thing happen at a time, the network, the disks' faults, the clients that put
+// load on the nodes, and the checkers that know what must never happen. It owns no broker code: nodes are built by package
+// node from the same configuration as a real one.
+//
+// Invariants:
+//  1. Every delivery on the network and every change on a disk is parked under a name and released by the driver, chosen
+//     by the seed among the names in sorted order; arrival order decides nothing.
+//  2. Two runs of one seed give the same trace.
+//  3. A run without acked records or without a fault that hit is void, not passed.
+//
+// Goroutines: everything runs inside one synctest bubble. The driver is the test's own goroutine.
+//
+// Files: world.go (driver), network.go, disk.go, node.go (start, stop, kill, power loss), work.go (clients),
+// check_acked.go and others, one per promise.
+//
+// Not obvious:
+//   - Tests of this package run under the build tag "sim", which makes the locks of xsync visible to synctest. TestMain,
+//     built without the tag, runs the same tests again with it, so that plain "go test ./..." is enough.
+//   - Go cannot kill a goroutine: a dead node's seams fail for ever, what it still writes goes to a disk that nobody
+//     reads again, and the driver waits until its goroutines have left.
+package sim

@@ -1,0 +1,45 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+var (
+	oneSeed = flag.Uint64("seed", 0, "replay this one seed")
+	seeds   = flag.Int("seeds", 0, "how many seeds to run; 0 asks MOLDAU_EFFORT")
+)
+
+// TestMain runs this package's tests under the build tag "sim", which they need, whoever started them: without the tag
+// it builds them again with it and passes flags, output and result through.
+func TestMain(m *testing.M) {
+	if tagged {
+		os.Exit(m.Run())
+	}
+	os.Exit(retag())
+}
+
+func retag() int {
+	binary := os.Args[0] + ".sim"
+	build := exec.Command("go", "test", "-c", "-tags", "sim", "-o", binary)
+	if race {
+		build.Args = append(build.Args, "-race")
+	}
+	build.Args = append(build.Args, ".")
+	build.Stdout, build.Stderr = os.Stdout, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "go test -c -tags sim:", err)
+		return 1
+	}
+	defer os.Remove(binary)
+	run := exec.Command(binary, os.Args[1:]...)
+	run.Stdout, run.Stderr = os.Stdout, os.Stderr
+	if err := run.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,293 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Network joins clients and nodes. Bytes written on a connection stay with the driver, chunk by chunk, until it lets
+// them arrive; the order of chunks on one connection is kept.
+type Network struct {
+	world *World
+
+	mu        sync.Mutex
+	listeners map[string]*listener
+	conns     map[*conn]struct{} // both ends of every open connection
+	next      int
+}
+
+// NewNetwork returns a network on which nobody listens.
+func NewNetwork(w *World) *Network {
+	return &Network{world: w, listeners: make(map[string]*listener), conns: make(map[*conn]struct{})}
+}
+
+// Listen returns the listen function of the host named host.
+func (n *Network) Listen(host string) func(address string) (net.Listener, error) {
+	return func(address string) (net.Listener, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if _, taken := n.listeners[address]; taken {
+			return nil, &net.OpError{Op: "listen", Net: "sim", Err: syscall.EADDRINUSE}
+		}
+		l := &listener{network: n, host: host, address: address, arrivals: make(chan net.Conn, 64), closed: make(chan struct{})}
+		n.listeners[address] = l
+		return l, nil
+	}
+}
+
+// Dial returns the dial function of the host named host.
+func (n *Network) Dial(host string) func(ctx context.Context, address string) (net.Conn, error) {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		n.world.wait(fmt.Sprintf("dial %s>%s", host, address))
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		l := n.listeners[address]
+		if l == nil {
+			return nil, &net.OpError{Op: "dial", Net: "sim", Err: syscall.ECONNREFUSED}
+		}
+		n.next++
+		name := fmt.Sprintf("net %s>%s c%d", host, l.host, n.next)
+		near := &conn{network: n, host: host, local: addr(host), remote: addr(address), name: name + " out"}
+		far := &conn{network: n, host: l.host, local: addr(address), remote: addr(fmt.Sprintf("%s:%d", host, n.next)), name: name + " back"}
+		near.peer, far.peer = far, near
+		near.changed.init()
+		far.changed.init()
+		select {
+		case l.arrivals <- far:
+		default:
+			return nil, &net.OpError{Op: "dial", Net: "sim", Err: syscall.ECONNREFUSED}
+		}
+		n.conns[near], n.conns[far] = struct{}{}, struct{}{}
+		return near, nil
+	}
+}
+
+// Drop ends everything of one host: its listeners and both ends of its connections, as when its process dies.
+func (n *Network) Drop(host string) {
+	n.mu.Lock()
+	var gone []*conn
+	for c := range n.conns {
+		if c.host == host {
+			gone = append(gone, c, c.peer)
+		}
+	}
+	var closed []*listener
+	for _, l := range n.listeners {
+		if l.host == host {
+			closed = append(closed, l)
+		}
+	}
+	n.mu.Unlock()
+	for _, l := range closed {
+		_ = l.Close()
+	}
+	for _, c := range gone {
+		c.fail(syscall.ECONNRESET)
+	}
+}
+
+// listener is a place to dial.
+type listener struct {
+	network  *Network
+	host     string
+	address  string
+	arrivals chan net.Conn
+	once     sync.Once
+	closed   chan struct{}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.arrivals:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() {
+		close(l.closed)
+		l.network.mu.Lock()
+		delete(l.network.listeners, l.address)
+		l.network.mu.Unlock()
+	})
+	return nil
+}
+
+func (l *listener) Addr() net.Addr { return addr(l.address) }
+
+type addr string
+
+func (a addr) Network() string { return "sim" }
+func (a addr) String() string  { return string(a) }
+
+// conn is one end of a connection.
+type conn struct {
+	network       *Network
+	host          string
+	peer          *conn
+	local, remote addr
+	name          string // of the direction in which this end writes
+
+	mu       sync.Mutex
+	inbox    []byte   // arrived, not yet read
+	sent     [][]byte // written, not yet arrived
+	offered  bool     // the first of sent is parked with the driver
+	eof      bool     // the other end has closed and all it wrote has arrived
+	closing  bool     // this end has closed; what is in sent still arrives
+	err      error
+	deadline time.Time
+	changed  signal // wakes a reader
+}
+
+// signal wakes everybody who waits.
+type signal struct{ c chan struct{} }
+
+func (s *signal) init() { s.c = make(chan struct{}) }
+func (s *signal) fire() { close(s.c); s.c = make(chan struct{}) }
+
+func (c *conn) Read(b []byte) (int, error) {
+	for {
+		c.mu.Lock()
+		deadline, changed := c.deadline, c.changed.c
+		switch {
+		case c.err != nil:
+			err := c.err
+			c.mu.Unlock()
+			return 0, err
+		case !deadline.IsZero() && !time.Now().Before(deadline):
+			c.mu.Unlock()
+			return 0, os.ErrDeadlineExceeded
+		case len(c.inbox) > 0:
+			n := copy(b, c.inbox)
+			c.inbox = c.inbox[n:]
+			c.mu.Unlock()
+			return n, nil
+		case c.eof:
+			c.mu.Unlock()
+			return 0, io.EOF
+		}
+		c.mu.Unlock()
+		if deadline.IsZero() {
+			<-changed
+			continue
+		}
+		timer := time.NewTimer(time.Until(deadline))
+		select {
+		case <-changed:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return 0, c.err
+	}
+	if len(b) > 0 {
+		c.sent = append(c.sent, append([]byte(nil), b...))
+		c.offerLocked()
+	}
+	return len(b), nil
+}
+
+// offerLocked parks the arrival of the oldest chunk.
+func (c *conn) offerLocked() {
+	if c.offered || len(c.sent) == 0 && !c.closing {
+		return
+	}
+	c.offered = true
+	c.network.world.offer(c.name, c.deliver)
+}
+
+// deliver lets the oldest chunk, or the end of the stream, arrive.
+func (c *conn) deliver() {
+	c.mu.Lock()
+	c.offered = false
+	var chunk []byte
+	end := false
+	if len(c.sent) > 0 {
+		chunk, c.sent = c.sent[0], c.sent[1:]
+		c.offerLocked()
+	} else {
+		end = c.closing
+	}
+	c.mu.Unlock()
+	c.peer.arrive(chunk, end)
+}
+
+func (c *conn) arrive(chunk []byte, end bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	c.inbox = append(c.inbox, chunk...)
+	c.eof = c.eof || end
+	c.changed.fire()
+}
+
+func (c *conn) Close() error {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return nil
+	}
+	c.err = net.ErrClosed
+	c.closing = true
+	c.changed.fire()
+	c.offerLocked()
+	c.mu.Unlock()
+	c.network.forget(c)
+	return nil
+}
+
+// fail ends this end at once; what it has sent and not delivered is lost.
+func (c *conn) fail(err error) {
+	c.mu.Lock()
+	c.sent, c.closing = nil, false
+	if c.err == nil {
+		c.err = err
+		c.changed.fire()
+	}
+	c.mu.Unlock()
+	c.network.forget(c)
+}
+
+func (n *Network) forget(c *conn) {
+	n.mu.Lock()
+	delete(n.conns, c)
+	n.mu.Unlock()
+}
+
+func (c *conn) LocalAddr() net.Addr  { return c.local }
+func (c *conn) RemoteAddr() net.Addr { return c.remote }
+
+// SetReadDeadline ends a read under way when the deadline is past.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = t
+	c.changed.fire()
+	return nil
+}
+
+// SetWriteDeadline does nothing: a write never waits here.
+func (c *conn) SetWriteDeadline(time.Time) error { return nil }
+
+func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+
+var (
+	_ net.Conn     = (*conn)(nil)
+	_ net.Listener = (*listener)(nil)
+)

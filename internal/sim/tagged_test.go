@@ -1,0 +1,5 @@
+//go:build sim
+
+package sim
+
+const tagged = true

@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+)
+
+// traceTail is how many releases a failure prints.
+const traceTail = 2000
+
+// World is everything outside the nodes, and the order in which it happens.
+type World struct {
+	seed uint64
+	rng  *rand.Rand // the driver's only: used between synctest.Wait and the next release
+
+	mu     sync.Mutex // guards the fields below; never held while anything waits
+	parked map[string]func()
+	count  map[string]int // how often a name's stem was used
+
+	trace []string // the last releases
+	sum   uint64   // hash of all of them
+	steps int
+}
+
+// NewWorld returns a world whose course follows from seed and from what runs in it.
+func NewWorld(seed uint64) *World {
+	return &World{
+		seed:   seed,
+		rng:    rand.New(rand.NewPCG(seed, 0x6d6f6c646175)),
+		parked: make(map[string]func()),
+		count:  make(map[string]int),
+	}
+}
+
+// offer parks something that can happen: release makes it happen, on the driver's goroutine, and must not wait. The
+// name is stem and a number that tells it from earlier ones of the same stem.
+func (w *World) offer(stem string, release func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count[stem]++
+	w.parked[fmt.Sprintf("%s #%d", stem, w.count[stem])] = release
+}
+
+// wait parks the calling goroutine until the driver lets it go on.
+func (w *World) wait(stem string) {
+	turn := make(chan struct{})
+	w.offer(stem, func() { close(turn) })
+	<-turn
+}
+
+// Step lets one thing happen: it waits until every goroutine is blocked, and then releases one parked operation or lets
+// a millisecond pass.
+func (w *World) Step() {
+	synctest.Wait()
+	w.mu.Lock()
+	names := make([]string, 0, len(w.parked))
+	for name := range w.parked {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) == 0 || w.rng.IntN(20) == 0 {
+		w.recordLocked("time")
+		w.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		return
+	}
+	name := names[w.rng.IntN(len(names))]
+	release := w.parked[name]
+	delete(w.parked, name)
+	w.recordLocked(name)
+	w.mu.Unlock()
+	release()
+}
+
+// Run steps until done says so; false if that took more than limit steps.
+func (w *World) Run(limit int, done func() bool) bool {
+	for range limit {
+		synctest.Wait()
+		if done() {
+			return true
+		}
+		w.Step()
+	}
+	return false
+}
+
+// Note writes a line into the trace: a fault, a client's answer.
+func (w *World) Note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.recordLocked(fmt.Sprintf(format, args...))
+}
+
+func (w *World) recordLocked(line string) {
+	w.steps++
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d %s", w.sum, line)
+	w.sum = h.Sum64()
+	if len(w.trace) == 2*traceTail {
+		w.trace = append(w.trace[:0], w.trace[traceTail:]...)
+	}
+	w.trace = append(w.trace, fmt.Sprintf("%6d %s", w.steps, line))
+}
+
+// Sum is the hash of all that has happened.
+func (w *World) Sum() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sum
+}
+
+// Tail returns the last n lines of the trace.
+func (w *World) Tail(n int) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.trace[max(0, len(w.trace)-n):], "\n")
+}
