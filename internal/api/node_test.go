@@ -52,6 +52,7 @@ type testNode struct {
 type nodeOptions struct {
 	settings string // server.properties
 	slots    int    // of fetch sessions; 0: 1000
+	disk     func(vfs.FS) vfs.FS
 }
 
 const testNodeID = 1
@@ -75,8 +76,12 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 		t.Fatal(err)
 	}
 	settings := cfg.Node()
-	disk := vfs.NewMem()
-	disk.SetNow(time.Now)
+	memory := vfs.NewMem()
+	memory.SetNow(time.Now)
+	disk := vfs.FS(memory)
+	if o.disk != nil {
+		disk = o.disk(disk)
+	}
 	m := metrics.NewSet()
 	n.store, err = storage.OpenDirectories(storage.Options{
 		FS: disk, Dirs: []string{"/data"}, NodeID: testNodeID, Now: time.Now, Logger: logger, Metrics: m, FlushBeforeAck: true,
