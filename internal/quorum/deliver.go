@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"moldau/internal/batch"
+	"moldau/internal/invariant"
 	"moldau/internal/kafka"
 )
 
@@ -133,6 +134,8 @@ func (q *Quorum) deliveredBatch(b batch.Batch) {
 	q.delivered = b.NextOffset()
 	released := 0
 	for released < len(q.inflight) && q.inflight[released].last < q.delivered {
+		invariant.Check(q.inflight[released].last == b.LastOffset(), "offset %d was promised to a proposal, offsets %d to %d are one batch",
+			q.inflight[released].last, b.BaseOffset(), b.LastOffset())
 		released++
 	}
 	q.releaseLocked(q.inflight[:released], nil)

@@ -67,7 +67,7 @@ type Options struct {
 	Logger    *slog.Logger
 	Metrics   *metrics.Set // nil: none
 
-	SegmentBytes       int   // metadata.log.segment.bytes
+	SegmentBytes       int   // metadata.log.segment.bytes; at most about SnapshotMaxBytes is made use of
 	SegmentMs          int64 // metadata.log.segment.ms
 	SnapshotMaxBytes   int64 // metadata.log.max.record.bytes.between.snapshots
 	SnapshotIntervalMs int64 // metadata.log.max.snapshot.interval.ms; 0 is never

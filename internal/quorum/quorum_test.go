@@ -449,6 +449,10 @@ func TestEndpointsFollowTheNode(t *testing.T) {
 		if got := q.Status().VoterSet[0].Endpoints[0].Port; got != 40000 {
 			t.Errorf("the voter set says port %d", got)
 		}
+		// The commit index was stored before the change came into force: of the entries 2 to 6, the change is the last.
+		if commit, err := readCommit(disk, "/meta/__cluster_metadata-0"); commit != 6 || err != nil {
+			t.Errorf("quorum-commit holds %d, %v", commit, err)
+		}
 		if last := propose(t, q, epoch, "a"); last != 7 {
 			t.Errorf("a record after the voter change is at %d, log %q", last, logLines(t, q))
 		}

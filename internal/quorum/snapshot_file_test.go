@@ -71,7 +71,7 @@ func TestSnapshotFileComesBack(t *testing.T) {
 	}
 }
 
-func content(t *testing.T, fsys vfs.FS, name string) []byte {
+func content(t testing.TB, fsys vfs.FS, name string) []byte {
 	t.Helper()
 	f, err := fsys.Open(filepath.Join("/", name), 0)
 	if err != nil {

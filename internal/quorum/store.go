@@ -97,11 +97,15 @@ func openStore(o Options, formed []Voter) (*store, error) {
 	return s, nil
 }
 
+// minSegmentBytes is the smallest segment that Apache Kafka allows for the metadata log.
+const minSegmentBytes = 8 << 20
+
 // logConfig makes a log that deletes nothing but what lies below its start. Segments below it go at once: a reader's Region
-// keeps its file.
+// keeps its file. Only whole segments can go, so one is not much larger than what lies between two snapshots.
 func logConfig(o Options) commitlog.Config {
 	c := commitlog.DefaultConfig()
-	c.SegmentBytes, c.SegmentMs = o.SegmentBytes, o.SegmentMs
+	c.SegmentBytes = int(min(int64(o.SegmentBytes), max(o.SnapshotMaxBytes, minSegmentBytes)))
+	c.SegmentMs = o.SegmentMs
 	c.RetentionMs, c.RetentionBytes, c.FileDeleteDelayMs = -1, -1, 0
 	c.MaxMessageBytes = MaxBatchBytes
 	return c
