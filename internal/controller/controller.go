@@ -47,7 +47,7 @@ type Config struct {
 	MinInsyncReplicas        int32 // of topics that do not set their own
 	UncleanLeaderElection    bool  // of topics that do not set their own
 	TopicDeletionDisabled    bool  // the opposite of delete.topic.enable
-	SessionTimeoutMs         int64 // broker.session.timeout.ms
+	SessionTimeoutMs         int64 // broker.session.timeout.ms; 0: 9,000
 	InitialMetadataVersion   int16 // finalized when the log is empty; 0: metadata.MaxMetadataVersion
 	InitialFeatures          []metadata.FeatureLevelRecord
 }
@@ -84,6 +84,9 @@ func New(o Options) *Controller {
 	}
 	if o.Config.InitialMetadataVersion == 0 {
 		o.Config.InitialMetadataVersion = metadata.MaxMetadataVersion
+	}
+	if o.Config.SessionTimeoutMs <= 0 {
+		o.Config.SessionTimeoutMs = 9000 // Kafka's default; no timeout at all would fence everybody at once
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -30,8 +31,18 @@ func bootstrap(c Config) []metadata.Record {
 		if f.FeatureLevel > 0 && f.Name != metadata.FeatureMetadataVersion {
 			records = append(records, &metadata.FeatureLevelRecord{Name: f.Name, FeatureLevel: f.FeatureLevel})
 		}
+		if f.FeatureLevel > 0 && f.Name == metadata.FeatureEligibleLeaderReplicas {
+			records = append(records, minInsyncRecord(c))
+		}
 	}
 	return records
+}
+
+// minInsyncRecord states the smallest ISR that lets the watermark move, for all brokers. With eligible leader replicas the
+// controller's view of it decides who may lead, so it must be the one that every broker acts on (KIP-966).
+func minInsyncRecord(c Config) *metadata.ConfigRecord {
+	value := strconv.Itoa(int(max(c.MinInsyncReplicas, 1)))
+	return &metadata.ConfigRecord{ResourceType: int8(metadata.ConfigBroker), Name: minInsync, Value: &value}
 }
 
 // updateFeatures mirrors FeatureControlManager.updateFeatures: all of the updates, or none.
@@ -58,6 +69,10 @@ func (s *state) updateFeatures(q *kmsg.UpdateFeaturesRequest) (Result, error) {
 		}
 		if u.MaxVersionLevel != s.image.Features.Level(u.Feature) {
 			records = append(records, &metadata.FeatureLevelRecord{Name: u.Feature, FeatureLevel: u.MaxVersionLevel})
+			_, stated := s.image.Configs.Get(metadata.ConfigBroker, "")[minInsync]
+			if u.Feature == metadata.FeatureEligibleLeaderReplicas && u.MaxVersionLevel > 0 && !stated {
+				records = append(records, minInsyncRecord(s.Config))
+			}
 		}
 	}
 	response.ErrorCode, response.ErrorMessage = faultOf(err)

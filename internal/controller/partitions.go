@@ -216,13 +216,19 @@ func (t *partitionTarget) exclude(id kafka.NodeID) {
 	t.acceptable = func(other kafka.NodeID) bool { return other != id && acceptable(other) }
 }
 
+// The configuration names that decide elections.
+const (
+	minInsync       = "min.insync.replicas"
+	uncleanElection = "unclean.leader.election.enable"
+)
+
 // minInSync is the min.insync.replicas in force for a topic, at most the number of replicas.
 func (s *state) minInSync(topic *metadata.Topic, replicas int) int {
 	minimum := int(s.Config.MinInsyncReplicas)
 	for _, values := range []map[string]string{
 		s.image.Configs.Topic(topic.Name), s.image.Configs.Get(metadata.ConfigBroker, ""),
 	} {
-		if n, err := strconv.Atoi(values["min.insync.replicas"]); err == nil {
+		if n, err := strconv.Atoi(values[minInsync]); err == nil {
 			minimum = n
 			break
 		}
@@ -234,7 +240,7 @@ func (s *state) uncleanElection(topic string) bool {
 	for _, values := range []map[string]string{
 		s.image.Configs.Topic(topic), s.image.Configs.Get(metadata.ConfigBroker, ""),
 	} {
-		if b, err := strconv.ParseBool(values["unclean.leader.election.enable"]); err == nil {
+		if b, err := strconv.ParseBool(values[uncleanElection]); err == nil {
 			return b
 		}
 	}

@@ -37,3 +37,25 @@ func BenchmarkChangeOneOf100000Partitions(b *testing.B) {
 		image = d.Image(image.Offset+1, 1)
 	}
 }
+
+func BenchmarkSnapshotOf100000Partitions(b *testing.B) {
+	image := largeImage(b, 1000, 100)
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		image.EncodeRecords(func(value []byte) { n += len(value) })
+		if n == 0 {
+			b.Fatal("nothing written")
+		}
+	}
+}
+
+func BenchmarkDecodePartition(b *testing.B) {
+	value := Encode(nil, &PartitionRecord{Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2, 3}, Leader: 1}, 2)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Decode(value); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -13,15 +13,22 @@ import (
 )
 
 // sample is one line of testdata/kafka-4.4.0-records.txt: bytes that Apache Kafka 4.4.0's MetadataRecordSerde wrote, the
-// version, and the record as its toString prints it.
+// version, and the record as its toString prints it. In kafka-4.4.0-log.txt, the metadata log of a broker of that release
+// that was formatted, started and stopped, each line begins with the offset.
 type sample struct {
+	offset  int64
 	value   []byte
 	version int16
 	text    string
 }
 
-func samples(t testing.TB) []sample {
-	f, err := os.Open("testdata/kafka-4.4.0-records.txt")
+const (
+	kafkaRecords = "testdata/kafka-4.4.0-records.txt"
+	kafkaLog     = "testdata/kafka-4.4.0-log.txt"
+)
+
+func samples(t testing.TB, path string) []sample {
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +36,15 @@ func samples(t testing.TB) []sample {
 	var all []sample
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		parts := strings.SplitN(lines.Text(), " ", 3)
+		line, offset := lines.Text(), int64(-1)
+		if path == kafkaLog {
+			text, rest, _ := strings.Cut(line, " ")
+			if offset, err = strconv.ParseInt(text, 10, 64); err != nil {
+				t.Fatal(err)
+			}
+			line = rest
+		}
+		parts := strings.SplitN(line, " ", 3)
 		value, err := hex.DecodeString(parts[0])
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +53,7 @@ func samples(t testing.TB) []sample {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, sample{value, int16(version), parts[2]})
+		all = append(all, sample{offset, value, int16(version), parts[2]})
 	}
 	return all
 }
@@ -46,7 +61,7 @@ func samples(t testing.TB) []sample {
 // Every type in every version, once with defaults and once with every field set, reads and writes as Apache Kafka's.
 func TestRecordsReadAndWriteAsKafkas(t *testing.T) {
 	covered := map[[2]int16]int{}
-	for _, s := range samples(t) {
+	for _, s := range append(samples(t, kafkaRecords), samples(t, kafkaLog)...) {
 		r, version, err := decode(s.value)
 		if err != nil {
 			t.Errorf("%s: %v", s.text, err)
@@ -59,7 +74,9 @@ func TestRecordsReadAndWriteAsKafkas(t *testing.T) {
 			t.Errorf("%s version %d:\n got %x\nwant %x", s.text, version, got, s.value)
 		}
 		checkFields(t, r, s.text)
-		covered[[2]int16{r.Type(), version}]++
+		if s.offset < 0 {
+			covered[[2]int16{r.Type(), version}]++
+		}
 	}
 	for typ := range int16(100) {
 		_, highest := newRecord(typ)
@@ -68,6 +85,42 @@ func TestRecordsReadAndWriteAsKafkas(t *testing.T) {
 				t.Errorf("type %d version %d has %d samples, want 2", typ, v, n)
 			}
 		}
+	}
+}
+
+func TestImageOfKafkasLog(t *testing.T) {
+	l := NewLoader()
+	for _, s := range samples(t, kafkaLog) {
+		r, err := Decode(s.value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Commit(s.offset, 1, []Record{r}); err != nil {
+			t.Fatal(err)
+		}
+		if _, held := r.(*FeatureLevelRecord); held && l.Image().Features.MetadataVersion() != 0 {
+			t.Errorf("offset %d lies in the bootstrap transaction and is visible", s.offset)
+		}
+	}
+	image := l.Image()
+	if got := image.Features.MetadataVersion(); got != 33 {
+		t.Errorf("metadata.version %d, want 33", got)
+	}
+	if got := image.Features.Level(FeatureTransactionVersion); got != 2 {
+		t.Errorf("transaction.version %d, want 2", got)
+	}
+	if got := image.Configs.Get(ConfigBroker, "")["min.insync.replicas"]; got != "1" {
+		t.Errorf("min.insync.replicas of all brokers %q, want 1", got)
+	}
+	b, ok := image.Cluster.Broker(1)
+	if !ok || !b.Fenced || b.Epoch != 11 || len(b.LogDirs) != 1 {
+		t.Errorf("broker 1: %+v", b)
+	}
+	if e, ok := b.Endpoint("PLAINTEXT"); !ok || e.Host != "127.0.0.1" || e.Port != 39192 {
+		t.Errorf("broker 1 listens at %+v", e)
+	}
+	if k, ok := image.Cluster.Controller(1); !ok || len(k.Features) == 0 {
+		t.Errorf("controller 1: %+v", k)
 	}
 }
 
@@ -164,7 +217,7 @@ func TestDecodeSkipsTagsOfTheFuture(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, s := range samples(f) {
+	for _, s := range samples(f, kafkaRecords) {
 		f.Add(s.value)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
