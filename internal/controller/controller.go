@@ -104,7 +104,8 @@ func (c *Controller) Stop() {
 	<-c.ended
 }
 
-// Apply takes a newly committed image. It is a metadata.Subscriber.
+// Apply takes a newly committed image. It is a metadata.Subscriber, and best the last one: answers leave with it, and their
+// receivers may then ask any other subscriber of this node about what they changed.
 func (c *Controller) Apply(_ *metadata.Delta, image *metadata.Image) { c.post(applied{image}) }
 
 // Lead makes this node decide, in the given epoch. Everything committed before the epoch must have been applied.

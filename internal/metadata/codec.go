@@ -27,7 +27,7 @@ func (c *codec) fail(err error) {
 	c.b = nil
 }
 
-// take returns the next n bytes, or n zero bytes' worth of nothing when they are not there.
+// take returns the next n bytes; nil, and a fault, when they are not there.
 func (c *codec) take(n int) []byte {
 	if n > len(c.b) {
 		c.fail(errShort)

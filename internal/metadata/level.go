@@ -2,26 +2,32 @@ package metadata
 
 // Names of the features whose levels a cluster finalizes (Kafka's Feature; KIP-584).
 const (
-	FeatureMetadataVersion              = "metadata.version"
-	FeatureKRaftVersion                 = "kraft.version" // lives in control records of the log, never in a FeatureLevelRecord
-	FeatureTransactionVersion           = "transaction.version"
-	FeatureGroupVersion                 = "group.version"
-	FeatureEligibleLeaderReplicas       = "eligible.leader.replicas.version"
-	FeatureShareVersion                 = "share.version"
-	FeatureStreamsVersion               = "streams.version"
-	MinMetadataVersion            int16 = 7  // 3.3-IV3, the lowest that 4.x nodes take
-	MaxMetadataVersion            int16 = 33 // 4.4-IV2
+	FeatureMetadataVersion        = "metadata.version"
+	FeatureKRaftVersion           = "kraft.version" // lives in control records of the log, never in a FeatureLevelRecord
+	FeatureTransactionVersion     = "transaction.version"
+	FeatureGroupVersion           = "group.version"
+	FeatureEligibleLeaderReplicas = "eligible.leader.replicas.version"
+	FeatureShareVersion           = "share.version"
+	FeatureStreamsVersion         = "streams.version"
+)
+
+// The levels of metadata.version that can be read and written here.
+const (
+	MinMetadataVersion int16 = 7  // 3.3-IV3, the lowest that 4.x nodes take
+	MaxMetadataVersion int16 = 33 // 4.4-IV2
 )
 
 // Levels of metadata.version from which on something may be written (Kafka's MetadataVersion).
 const (
 	levelMigration        int16 = 8  // 3.4-IV0: RegisterBrokerRecord version 2
 	levelScram            int16 = 11 // 3.5-IV2
+	levelTransactions     int16 = 13 // 3.6-IV1: metadata transactions
 	levelDelegationTokens int16 = 14 // 3.6-IV2
 	levelControllers      int16 = 15 // 3.7-IV0: RegisterControllerRecord
 	levelDirectories      int16 = 17 // 3.7-IV2: directories of replicas (KIP-858)
 	levelELR              int16 = 23 // 4.0-IV1: eligible leader replicas (KIP-966)
 	levelCordoned         int16 = 30 // 4.3-IV0: cordoned log directories
+	levelCIDR             int16 = 32 // 4.4-IV1: address ranges as ACL hosts (KIP-1276)
 	levelUnregister       int16 = 33 // 4.4-IV2: UnregisterControllerRecord (KIP-1312)
 )
 
@@ -56,8 +62,8 @@ func LevelByName(name string) (int16, bool) {
 // (MetadataVersion.didMetadataChange).
 func RecordsChanged(low, high int16) bool {
 	for _, level := range []int16{
-		MinMetadataVersion, levelMigration, levelScram, 13, levelDelegationTokens, levelControllers, levelDirectories,
-		levelELR, levelCordoned, 32, levelUnregister,
+		MinMetadataVersion, levelMigration, levelScram, levelTransactions, levelDelegationTokens, levelControllers, levelDirectories,
+		levelELR, levelCordoned, levelCIDR, levelUnregister,
 	} {
 		if low < level && level <= high {
 			return true

@@ -16,7 +16,7 @@ type Record interface {
 	walk(c *codec)
 }
 
-// The record types of the metadata log (Kafka's MetadataRecordType). Gaps are types that no release ever wrote.
+// The record types of the metadata log: all that MetadataRecordType of Apache Kafka 4.4.0 has.
 const (
 	TypeRegisterBroker            int16 = 0
 	TypeUnregisterBroker          int16 = 1
@@ -45,9 +45,10 @@ const (
 	TypeRegisterController        int16 = 27
 	TypeClearElr                  int16 = 28
 	TypeUnregisterController      int16 = 29
-	frameVersion                        = 1 // of AbstractApiMessageSerde; 0 was the 2.8 preview
-	maxUvarintTypeOrVersion             = math.MaxInt16
 )
+
+// frameVersion is the only version of the frame around a record (AbstractApiMessageSerde). 0 was that of the 2.8 preview.
+const frameVersion = 1
 
 // newRecord returns an empty record of a type, with Kafka's defaults, and the highest version of it that is known; nil
 // when the type is not known.
@@ -140,7 +141,7 @@ func decode(b []byte) (Record, int16, error) {
 	if frame != frameVersion {
 		return nil, 0, fmt.Errorf("decode metadata record: frame version %d is not known, only %d is", frame, frameVersion)
 	}
-	if t > maxUvarintTypeOrVersion || version > maxUvarintTypeOrVersion {
+	if t > math.MaxInt16 || version > math.MaxInt16 {
 		return nil, 0, errors.New("decode metadata record: type or version is out of range")
 	}
 	r, highest := newRecord(int16(t))
