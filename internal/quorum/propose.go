@@ -40,6 +40,8 @@ func (q *Quorum) Propose(epoch kafka.Epoch, records [][]byte) (lastOffset kafka.
 	switch {
 	case q.err != nil:
 		return -1, nil, q.err
+	case q.stopped:
+		return -1, nil, ErrStopped
 	case !q.leading || q.epoch != epoch:
 		return -1, nil, ErrNotLeader
 	case q.inflightBytes+len(b) > maxInflightBytes:
@@ -60,25 +62,4 @@ func (q *Quorum) releaseLocked(waiters []waiting, err error) {
 		w.done <- err
 		q.inflightBytes -= w.bytes
 	}
-}
-
-// resignLocked ends this node's leadership, if it has one: what is not committed yet may never be.
-func (q *Quorum) resignLocked(reason error) {
-	if !q.leading {
-		return
-	}
-	q.leading = false
-	q.queue = nil
-	kept := 0
-	for kept < len(q.inflight) && q.inflight[kept].last < q.highWatermark {
-		kept++ // committed; the Listener is about to get it
-	}
-	q.releaseLocked(q.inflight[kept:], reason)
-	q.inflight = q.inflight[:kept]
-	if n := len(q.events); n > 0 && q.events[n-1].lead {
-		q.events = q.events[:n-1] // nobody has heard of it
-	} else {
-		q.events = append(q.events, event{epoch: q.epoch})
-	}
-	signal(q.applyWake)
 }

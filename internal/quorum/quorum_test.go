@@ -370,7 +370,7 @@ func TestRefusals(t *testing.T) {
 		}
 		propose(t, q, epoch, "again")
 		stop(t, q)
-		if _, _, err := q.Propose(epoch, values("a")); !errors.Is(err, ErrNotLeader) {
+		if _, _, err := q.Propose(epoch, values("a")); !errors.Is(err, ErrStopped) || !errors.Is(err, kerr.NotController) {
 			t.Errorf("after stop: %v", err)
 		}
 	})
@@ -485,6 +485,35 @@ func TestOtherVoter(t *testing.T) {
 			if _, err := Open(o); err == nil || !strings.Contains(err.Error(), "voter") {
 				t.Errorf("other %s: %v", name, err)
 			}
+		}
+	})
+}
+
+// TestStopAtAnyTime: before the start, right after it, and twice.
+func TestStopAtAnyTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newDisk(t)
+		for i := range 3 {
+			r := &recorder{leads: -1}
+			q, err := Open(testOptions(disk, r))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i > 0 {
+				q.Start()
+			}
+			stop(t, q)
+			stop(t, q)
+			if _, leads := r.leading(); leads {
+				t.Errorf("leads after the stop; heard %v", r.heard())
+			}
+			if _, _, err := q.Propose(1, values("a")); !errors.Is(err, ErrStopped) {
+				t.Errorf("proposal after the stop: %v", err)
+			}
+		}
+		_, _, epoch := start(t, disk)
+		if epoch > 3 {
+			t.Errorf("epoch %d", epoch)
 		}
 	})
 }

@@ -214,6 +214,31 @@ func TestSnapshotOnAFullDisk(t *testing.T) {
 	})
 }
 
+// TestSnapshotBeyondTheLog: a snapshot that came from elsewhere replaces a log that ends before it.
+func TestSnapshotBeyondTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newDisk(t)
+		q, _, epoch := start(t, disk)
+		propose(t, q, epoch, "old")
+		voters := q.members.newest()
+		stop(t, q)
+		fetched := snapshot{id: SnapshotID{EndOffset: 1000, Epoch: 5}, index: 400, timestamp: 1, voters: voters}
+		if _, err := writeSnapshotFile(disk, "/meta/__cluster_metadata-0", fetched, emitAll(values("new"))); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			q, r, epoch := start(t, disk)
+			if s := q.Status(); epoch <= 5 || s.LogStart != 1000 || s.LatestID != fetched.id {
+				t.Errorf("epoch %d, status %+v", epoch, s)
+			}
+			if heard := r.heard(); heard[0] != "snapshot 1000-5 of 1" {
+				t.Errorf("heard %v", heard)
+			}
+			stop(t, q)
+		}
+	})
+}
+
 // TestReadFailureAtStart: a disk that cannot give back what raft needs ends the quorum with the disk's error.
 func TestReadFailureAtStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -241,11 +266,11 @@ func TestFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newDisk(t)
 		small := func(o *Options) { o.SegmentBytes, o.RetentionBytes = 200, 0 }
-		q, r, epoch := start(t, disk, small)
+		q, _, epoch := start(t, disk, small)
 		propose(t, q, epoch, "a")
 		propose(t, q, epoch, "b")
 		stop(t, q)
-		q, r, epoch = start(t, disk, small)
+		q, r, epoch := start(t, disk, small)
 		last := propose(t, q, epoch, "c")
 		end := last + 1
 
