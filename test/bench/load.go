@@ -1,0 +1,45 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// load describes records to produce, whoever produces them.
+type load struct {
+	recordBytes int     // of each record's value; keys are null
+	batchBytes  int     // batch.size: what a batch holds at most, unless one record is larger
+	records     int64   // how many, rounded to whole requests by the replayer
+	acks        int16   // -1, 0 or 1
+	rate        float64 // records per second; 0: as fast as answers come
+	connections int     // of the replayer; the Java client has one
+	depth       int     // requests on the way at once, per connection (max.in.flight.requests.per.connection)
+}
+
+// outcome is what a client saw of one run. Bytes are those of record values.
+type outcome struct {
+	records   int64 // all that were sent or read, warm-up of the client included
+	bytes     int64
+	perSecond float64       // records per second in the part of the run that counts
+	clientCPU time.Duration // of the client, start included
+	latency   latencies
+}
+
+// latencies summarises the time from when a request (of the Java client: a record) was due to its answer.
+type latencies struct{ p50, p95, p99, p999 time.Duration }
+
+// summarise sorts all.
+func summarise(all []time.Duration) latencies {
+	slices.Sort(all)
+	return latencies{percentile(all, 0.50), percentile(all, 0.95), percentile(all, 0.99), percentile(all, 0.999)}
+}
+
+// percentile is the smallest value that at least the share q of sorted does not exceed.
+func percentile(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	i := int(math.Ceil(q*float64(len(sorted)))) - 1
+	return sorted[min(max(i, 0), len(sorted)-1)]
+}

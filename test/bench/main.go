@@ -1,0 +1,141 @@
+// Command bench compares brokers on one machine: moldau as built from this module, and Apache Kafka as Maven fetches it.
+//
+// It runs workloads on systems in turns (A B A B) and prints one table of medians and spreads. The loads come from a
+// replayer of pre-encoded requests, which shows what the broker itself can do, and from Apache Kafka's own tools, so that
+// nobody needs to trust a client of ours. Beside every throughput stands the CPU that broker and client spent, because on
+// a machine that they share the client sets the ceiling.
+//
+// Files: workload.go (what is measured), system.go (on what), rounds.go (in which order), load.go (words for both sides),
+// replay.go with replay_produce.go and replay_fetch.go (the replayer), java.go (Kafka's tools), proc_linux.go (what a
+// process used), report.go (the table), profile.go (CPU profiles of moldau), stage.go (the harness outside of tests).
+//
+// docs/benchmarks.md says how to run it and how to read it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"moldau/test/harness"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("bench", flag.ExitOnError)
+	var (
+		quick    = flags.Bool("quick", false, "smaller runs and short warm-ups; under ten minutes")
+		rounds   = flags.Int("rounds", 0, "how often each system runs each workload (default 5, with -quick 3)")
+		megs     = flags.Int64("mb", 0, "MiB of record values in a run (default 1024, with -quick 192)")
+		only     = flags.String("only", "", "comma-separated names, or beginnings of names, of workloads")
+		on       = flags.String("systems", "moldau,kafka", "comma-separated names of systems; the first two are compared")
+		output   = flags.String("output", "table", "table or json")
+		dir      = flags.String("dir", os.TempDir(), "folder for data; its disk is part of what is measured")
+		profiles = flags.String("profiles", "", "folder for CPU profiles of moldau, taken in the last round")
+		list     = flags.Bool("list", false, "list workloads and systems")
+	)
+	_ = flags.Parse(args) // exits by itself
+	workloads := allWorkloads()
+	if *list {
+		return printNames(workloads)
+	}
+	if *output != "table" && *output != "json" {
+		return fmt.Errorf("-output is %q, allowed are table and json", *output)
+	}
+	b := &bench{scale: fullScale(), dir: *dir, profile: *profiles, progress: func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, format+"\n", args...)
+	}}
+	if *quick {
+		b.scale = quickScale()
+	}
+	if *rounds > 0 {
+		b.scale.rounds = *rounds
+	}
+	if *megs > 0 {
+		b.scale.bytes = *megs << 20
+	}
+	var err error
+	if b.systems, err = chooseSystems(*on); err != nil {
+		return fmt.Errorf("-systems: %w", err)
+	}
+	if b.workloads, err = chooseWorkloads(workloads, *only); err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	m, err := describeMachine(*dir)
+	if err != nil {
+		return err
+	}
+	m.Processors, m.Go, m.Kafka = runtime.GOMAXPROCS(0), runtime.Version(), harness.KafkaVersion
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	command := strings.Join(append([]string{"go run ./test/bench"}, args...), " ")
+	if *output == "json" {
+		return b.writeJSON(os.Stdout, m, command)
+	}
+	return b.writeTable(os.Stdout, m, command)
+}
+
+// chooseSystems returns the named systems in the order in which they are named.
+func chooseSystems(names string) ([]system, error) {
+	var chosen []system
+	all := allSystems()
+next:
+	for name := range strings.SplitSeq(names, ",") {
+		for _, s := range all {
+			if s.name == name {
+				chosen = append(chosen, s)
+				continue next
+			}
+		}
+		return nil, fmt.Errorf("there is no system %q; -list names them", name)
+	}
+	return chosen, nil
+}
+
+// chooseWorkloads returns the workloads whose name begins with one of the given words, all for "".
+func chooseWorkloads(all []workload, words string) ([]workload, error) {
+	var chosen []workload
+	used := make(map[string]bool)
+	for _, w := range all {
+		for word := range strings.SplitSeq(words, ",") {
+			if strings.HasPrefix(w.name, word) {
+				chosen = append(chosen, w)
+				used[word] = true
+				break
+			}
+		}
+	}
+	for word := range strings.SplitSeq(words, ",") {
+		if !used[word] {
+			return nil, fmt.Errorf("no workload begins with %q; -list names them", word)
+		}
+	}
+	return chosen, nil
+}
+
+func printNames(workloads []workload) error {
+	fmt.Println("workloads:")
+	for _, w := range workloads {
+		fmt.Printf("  %s\n      %s\n", w.name, w.about)
+	}
+	fmt.Println("systems:")
+	for _, s := range allSystems() {
+		fmt.Printf("  %s\n      %s\n", s.name, s.about)
+	}
+	return nil
+}

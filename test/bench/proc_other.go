@@ -1,0 +1,16 @@
+//go:build !linux
+
+package main
+
+import (
+	"errors"
+	"time"
+)
+
+var errLinux = errors.New("the benchmark reads /proc and runs on Linux only")
+
+func cpuTime(int) (time.Duration, error)          { return 0, errLinux }
+func bytesWritten(int) (int64, error)             { return 0, errLinux }
+func memory(int) (rss, pss int64, err error)      { return 0, 0, errLinux }
+func settle(string) error                         { return errLinux }
+func describeMachine(string) (m machine, _ error) { return m, errLinux }

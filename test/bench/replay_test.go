@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/batch"
+	"moldau/internal/wire"
+)
+
+// fakeBroker answers Produce requests and refuses the n-th, if n > 0. It waits before its first answer until a client has
+// sent all that its depth allows.
+type fakeBroker struct {
+	addr     string
+	refuse   int64
+	depth    int
+	requests atomic.Int64
+	records  atomic.Int64
+}
+
+func startFake(t *testing.T, refuse int64, depth int) *fakeBroker {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	f := &fakeBroker{addr: ln.Addr().String(), refuse: refuse, depth: depth}
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go f.serve(t, conn)
+		}
+	}()
+	return f
+}
+
+func (f *fakeBroker) serve(t *testing.T, conn net.Conn) {
+	defer conn.Close()
+	var held [][]byte
+	for {
+		frame, err := wire.ReadFrame(conn, 1<<20, nil)
+		if err != nil {
+			return
+		}
+		held = append(held, f.answer(t, frame))
+		if len(held) < f.depth {
+			continue // a client that pipelines less deeply hangs here, and its deadline ends the test
+		}
+		if _, err := conn.Write(held[0]); err != nil {
+			return
+		}
+		held = held[1:]
+	}
+}
+
+func (f *fakeBroker) answer(t *testing.T, frame []byte) []byte {
+	h, err := wire.ParseHeader(frame)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	req, err := wire.DecodeRequest(h, frame[h.BodyOffset:])
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	n := f.requests.Add(1)
+	resp := kmsg.NewPtrProduceResponse()
+	resp.SetVersion(h.Version)
+	for _, topic := range req.(*kmsg.ProduceRequest).Topics {
+		answered := kmsg.NewProduceResponseTopic()
+		for _, p := range topic.Partitions {
+			b, err := batch.Single(p.Records)
+			if err != nil {
+				t.Errorf("partition %d: %v", p.Partition, err)
+				continue
+			}
+			if _, err := batch.Check(b, batch.CheckOptions{MaxMessageBytes: 1 << 20, Now: time.Now().UnixMilli(),
+				BeforeMaxMs: 1 << 60, AfterMaxMs: 1 << 60, Deep: true, Client: true}); err != nil {
+				t.Errorf("partition %d: %v", p.Partition, err)
+			}
+			f.records.Add(int64(b.Count()))
+			good := kmsg.NewProduceResponseTopicPartition()
+			good.Partition = p.Partition
+			if n == f.refuse {
+				good.ErrorCode = kerr.KafkaStorageError.Code
+			}
+			answered.Partitions = append(answered.Partitions, good)
+		}
+		resp.Topics = append(resp.Topics, answered)
+	}
+	return wire.AppendResponse(nil, h.CorrelationID, resp)
+}
+
+// TestReplayProduce: the replayer sends what it says, in batches that a broker accepts, and keeps depth requests on the
+// way.
+func TestReplayProduce(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	f := startFake(t, 0, 1)
+	l := load{recordBytes: 100, batchBytes: 4096, records: 50_000, acks: -1, connections: 3, depth: 4}
+	o, err := replayProduce(ctx, f.addr, topic{name: "x", partitions: 5}, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.records.Load(); got != o.records || got > l.records || got < l.records*9/10 {
+		t.Errorf("the broker got %d records, the replayer counts %d, wanted were about %d", got, o.records, l.records)
+	}
+	if o.latency.p50 <= 0 || o.latency.p50 > o.latency.p999 {
+		t.Errorf("latencies %+v", o.latency)
+	}
+}
+
+func TestReplayProducePipelines(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	const depth = 5
+	f := startFake(t, 0, depth)
+	// The last depth-1 answers never come, so the run must end by the deadline of its own context, not before.
+	l := load{recordBytes: 100, batchBytes: 200, records: 20, acks: -1, connections: 1, depth: depth}
+	short, stop := context.WithCancel(ctx)
+	go func() {
+		for f.requests.Load() < l.records && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		stop()
+	}()
+	_, err := replayProduce(short, f.addr, topic{name: "x", partitions: 1}, l)
+	if err == nil {
+		t.Error("no error although answers are missing")
+	}
+	if got := f.requests.Load(); got != l.records {
+		t.Errorf("%d requests arrived, want %d: fewer than %d were on the way", got, l.records, depth)
+	}
+}
+
+func TestReplayProduceTellsErrors(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	f := startFake(t, 7, 1)
+	l := load{recordBytes: 100, batchBytes: 200, records: 10_000, acks: 1, connections: 2, depth: 5}
+	_, err := replayProduce(ctx, f.addr, topic{name: "x", partitions: 2}, l)
+	if !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("error %v, want %v", err, kerr.KafkaStorageError)
+	}
+}
+
+func TestSkim(t *testing.T) {
+	var log []byte
+	for i := range 3 {
+		b := batch.NewBuilder(batch.BuildOptions{BaseOffset: int64(10 + 2*i)})
+		b.Add(batch.Record{Value: []byte("a")})
+		b.Add(batch.Record{Value: []byte("b")})
+		log = append(log, b.Build()...)
+	}
+	if n, next, err := skim(log, 10); n != 6 || next != 16 || err != nil {
+		t.Errorf("whole: %d records, next offset %d, %v", n, next, err)
+	}
+	if n, next, err := skim(log[:len(log)-1], 10); n != 4 || next != 14 || err != nil {
+		t.Errorf("cut off: %d records, next offset %d, %v", n, next, err)
+	}
+	if _, _, err := skim(log, 9); err == nil {
+		t.Error("a gap before the first batch went unseen")
+	}
+}
+
+func TestParseProducerPerformance(t *testing.T) {
+	const text = `64001 records sent, 12797.6 records/sec (12.50 MB/sec), 1203.1 ms avg latency, 1512.0 ms max latency.
+65536 records sent, 32768.5 records/sec (32.00 MB/sec), 700.10 ms avg latency, 1500.00 ms max latency, 650 ms 50th, 1400 ms 95th, 1450 ms 99th, 1490 ms 99.9th.
+43691 records sent, 46088.6 records/sec (45.01 MB/sec), 391.77 ms avg latency, 440.00 ms max latency, 390 ms 50th, 416 ms 95th, 431 ms 99th, 438 ms 99.9th.
+`
+	o, err := parseProducerPerformance(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := latencies{390 * time.Millisecond, 416 * time.Millisecond, 431 * time.Millisecond, 438 * time.Millisecond}
+	if o.perSecond != 46088.6 || o.latency != want {
+		t.Errorf("%v records/s, %+v", o.perSecond, o.latency)
+	}
+	if _, err := parseProducerPerformance("org.apache.kafka.common.errors.TimeoutException"); err == nil {
+		t.Error("a text without a summary was read")
+	}
+}
+
+func TestSpread(t *testing.T) {
+	for _, c := range []struct {
+		samples []float64
+		want    spread
+	}{
+		{[]float64{3}, spread{3, 3, 3}},
+		{[]float64{9, 1, 2}, spread{2, 1, 9}},
+		{[]float64{4, 1, 2, 3}, spread{2.5, 1, 4}},
+	} {
+		if got, ok := spreadOf(c.samples); got != c.want || !ok {
+			t.Errorf("spread of %v is %v", c.samples, got)
+		}
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	hundred := make([]time.Duration, 100)
+	for i := range hundred {
+		hundred[i] = time.Duration(i + 1)
+	}
+	got := summarise(hundred)
+	if want := (latencies{50, 95, 99, 100}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"moldau/test/harness"
+)
+
+// bench runs workloads on systems and collects their figures.
+type bench struct {
+	systems   []system
+	workloads []workload
+	scale     scale
+	dir       string // for data folders
+	profile   string // folder for CPU profiles of the last round, "" for none
+	progress  func(format string, args ...any)
+	results   results
+}
+
+// run goes through the workloads. In each, the systems take turns: A B A B, so that a machine that grows busier or
+// quieter does so for all of them.
+func (b *bench) run(ctx context.Context) error {
+	var together []workload
+	for _, w := range b.workloads {
+		if !w.alone {
+			together = append(together, w)
+			continue
+		}
+		if err := b.runAlone(ctx, w); err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+	}
+	if len(together) == 0 {
+		return nil
+	}
+	return onStage(b.dir, func(t harness.T) {
+		if err := b.runTogether(ctx, t, together); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func (b *bench) runAlone(ctx context.Context, w workload) error {
+	for round := range b.scale.rounds {
+		for _, s := range b.systems {
+			err := onStage(b.dir, func(t harness.T) {
+				if err := b.one(ctx, t, w, s, s.prepare(t), round); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (b *bench) runTogether(ctx context.Context, t harness.T, workloads []workload) error {
+	var brokers []*broker
+	for _, s := range b.systems {
+		one := s.prepare(t)
+		if _, err := one.start(ctx, t); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		brokers = append(brokers, one)
+	}
+	for _, w := range workloads {
+		for i, s := range b.systems {
+			if err := b.warmUp(ctx, t, w, s, brokers[i]); err != nil {
+				return fmt.Errorf("%s: warm-up of %s: %w", w.name, s.name, err)
+			}
+		}
+		for round := range b.scale.rounds {
+			for i, s := range b.systems {
+				if err := b.one(ctx, t, w, s, brokers[i], round); err != nil {
+					return fmt.Errorf("%s: %s: %w", w.name, s.name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// warmUp runs a workload once, on a JVM for a while, and forgets what it measured.
+func (b *bench) warmUp(ctx context.Context, t harness.T, w workload, s system, on *broker) error {
+	b.progress("%-28s %-14s warming up", w.name, s.name)
+	for began := time.Now(); ; {
+		if _, err := b.limited(ctx, t, w, on); err != nil {
+			return err
+		}
+		if !s.jvm || time.Since(began) >= b.scale.warm {
+			return nil
+		}
+	}
+}
+
+func (b *bench) one(ctx context.Context, t harness.T, w workload, s system, on *broker, round int) error {
+	stop := func() error { return nil }
+	if b.profile != "" && on.profile != "" && round == b.scale.rounds-1 && !w.alone {
+		stop = profileCPU(ctx, on, b.profile, w.name+"-"+s.name)
+	}
+	figures, err := b.limited(ctx, t, w, on)
+	if err != nil {
+		return err
+	}
+	if err := stop(); err != nil {
+		return err
+	}
+	b.progress("%-28s %-14s round %d of %d: %s %.4g %s", w.name, s.name, round+1, b.scale.rounds,
+		figures[0].name, figures[0].value, figures[0].unit)
+	b.results.add(w, s.name, figures)
+	return nil
+}
+
+func (b *bench) limited(ctx context.Context, t harness.T, w workload, on *broker) ([]figure, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.scale.timeout)
+	defer cancel()
+	return w.run(ctx, t, on, b.scale)
+}
