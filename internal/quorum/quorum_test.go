@@ -18,6 +18,7 @@ import (
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
+	"moldau/internal/metrics"
 	"moldau/internal/vfs"
 )
 
@@ -244,6 +245,35 @@ func TestSoleVoterLeadsAtOnce(t *testing.T) {
 			len(s.Voters) != 1 || s.Voters[0].ID != 3 || s.Voters[0].LogEnd != 4 || s.Voters[0].LastCaughtUpMs != began.UnixMilli() ||
 			len(s.VoterSet) != 1 || s.VoterSet[0].Endpoints[0].Port != 9093 || len(s.Observers) != 0 {
 			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+// TestMetrics: what an operator watches moves with the log.
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := metrics.NewSet()
+		q, _, epoch := start(t, newDisk(t), func(o *Options) { o.Metrics = set })
+		propose(t, q, epoch, "a", "b")
+		families, err := set.Gatherer().Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, f := range families {
+			m := f.GetMetric()[0]
+			got[f.GetName()] = m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+		for name, want := range map[string]float64{
+			"moldau_metadata_log_end_offset": 6, "moldau_metadata_high_watermark": 6, "moldau_metadata_leader_epoch": 1,
+			"moldau_metadata_appended_batches_total": 3, "moldau_metadata_append_seconds": 2,
+		} {
+			if got[name] != want {
+				t.Errorf("%s is %v, want %v", name, got[name], want)
+			}
+		}
+		if got["moldau_metadata_appended_bytes_total"] == 0 {
+			t.Error("no bytes counted")
 		}
 	})
 }
