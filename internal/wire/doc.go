@@ -13,8 +13,8 @@
 //
 // Goroutines: there is no state; every function may be called from anywhere.
 //
-// Files: frame.go (reading frames), header.go (request headers), request.go (decode and encode requests), guard.go (how
-// much a frame may grow when decoded), response.go (encode and decode responses), code.go (error to code),
+// Files: frame.go (reading frames), header.go (request headers), request.go (decode and encode requests), guard.go and layouts.go
+// (how much a frame may grow when decoded), response.go (encode and decode responses), code.go (error to code),
 // fetch_response.go and fetch_encode.go (the Fetch response).
 //
 // Not obvious:
