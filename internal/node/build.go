@@ -53,6 +53,10 @@ type Node struct {
 	failure error         // why; written before failed is closed
 	fail    func(error)
 
+	stopping atomic.Bool
+	stopped  chan struct{} // closed when Stop is through
+	stopErr  error         // written before that
+
 	listeners []bound
 	serving   bool
 	metrics   *metrics.Set
@@ -88,7 +92,7 @@ func Build(o Options) (*Node, error) {
 	if o.Hostname == nil {
 		o.Hostname = os.Hostname
 	}
-	n := &Node{o: o, cfg: o.Config.Node(), failed: make(chan struct{}), metrics: metrics.NewSet()}
+	n := &Node{o: o, cfg: o.Config.Node(), failed: make(chan struct{}), stopped: make(chan struct{}), metrics: metrics.NewSet()}
 	if err := n.supported(); err != nil {
 		return nil, err
 	}

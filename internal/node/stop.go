@@ -13,8 +13,18 @@ var errStopping = errors.New("the node stops")
 const controlledShutdown = 5 * time.Second
 
 // Stop ends the node: leaderships are handed over, replies that are due go out, everything is on disk. When ctx ends
-// before that, what is left is cut short, which is no worse than a kill. When Stop returns, nothing of the node runs.
+// before that, what is left is cut short, which is no worse than a kill. When Stop returns, nothing of the node runs. A
+// second call waits for the first.
 func (n *Node) Stop(ctx context.Context) error {
+	if n.stopping.CompareAndSwap(false, true) {
+		n.stopErr = n.stop(ctx)
+		close(n.stopped)
+	}
+	<-n.stopped
+	return n.stopErr
+}
+
+func (n *Node) stop(ctx context.Context) error {
 	running := n.phase.Swap(phaseStopping) == phaseRunning
 	var errs []error
 	if running {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -84,6 +86,8 @@ func (n *Network) Drop(host string) {
 		}
 	}
 	n.mu.Unlock()
+	slices.SortFunc(closed, func(a, b *listener) int { return strings.Compare(a.address, b.address) })
+	slices.SortFunc(gone, func(a, b *conn) int { return strings.Compare(a.name, b.name) })
 	for _, l := range closed {
 		_ = l.Close()
 	}

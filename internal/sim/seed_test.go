@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -20,17 +21,18 @@ type outcome struct {
 	deaths  int
 	broken  []string
 	tail    string
+	trace   []string // every event, if it was asked for
 	history *History
 }
 
 // run lets one seed take its course: one node, producers and consumers, kills and power losses, and at the end a quiet
 // time in which everything is read back.
-func run(t *testing.T, seed uint64) outcome {
+func run(t *testing.T, seed uint64, whole bool) outcome {
 	t.Helper()
 	var out outcome
 	t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, seed)
-		synctest.Test(t, func(t *testing.T) { out = life1(t, seed) })
+		synctest.Test(t, func(t *testing.T) { out = oneLife(t, seed, whole) })
 	})
 	return out
 }
@@ -45,14 +47,16 @@ controller.listener.names=CONTROLLER
 controller.quorum.voters=1@n1:9093
 http.listeners=
 log.dirs=/disk
-log.segment.bytes=4096
 log.index.interval.bytes=256
 log.retention.ms=-1
 `
 )
 
-func life1(t *testing.T, seed uint64) outcome {
+func oneLife(t *testing.T, seed uint64, whole bool) outcome {
 	w := NewWorld(seed)
+	if whole {
+		w.KeepTrace()
+	}
 	network := NewNetwork(w)
 	history := NewHistory()
 	faults := rand.New(rand.NewPCG(seed, 2))
@@ -147,6 +151,9 @@ func life1(t *testing.T, seed uint64) outcome {
 	}
 	out.broken = append(out.broken, history.Missing()...)
 	out.sum, out.acked, out.tail = w.Sum(), history.Acked(), w.Tail(60)
+	if whole {
+		out.trace = w.trace
+	}
 	return out
 }
 
@@ -200,12 +207,12 @@ func report(t *testing.T, seed uint64, o outcome) {
 // TestSeeds: whatever the faults, what was acked is there, once and where it was acked.
 func TestSeeds(t *testing.T) {
 	if *oneSeed != 0 {
-		report(t, *oneSeed, run(t, *oneSeed))
+		report(t, *oneSeed, run(t, *oneSeed, false))
 		return
 	}
 	acked, deaths := 0, 0
 	for seed := range uint64(howMany()) {
-		o := run(t, seed+1)
+		o := run(t, seed+1, false)
 		report(t, seed+1, o)
 		acked += o.acked
 		deaths += o.deaths
@@ -238,11 +245,21 @@ func howMany() int {
 
 // TestSameSeedSameTrace: a failure can be replayed, because nothing but the seed decides what happens.
 func TestSameSeedSameTrace(t *testing.T) {
-	for _, seed := range []uint64{3, 7} {
-		first := run(t, seed)
-		again := run(t, seed)
-		if first.sum != again.sum {
-			t.Errorf("seed %d gave two traces.\nfirst:\n%s\nagain:\n%s", seed, first.tail, again.tail)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for seed := range uint64(max(2, howMany()/10)) {
+		first := run(t, seed+1, true)
+		again := run(t, seed+1, true)
+		if first.sum == again.sum {
+			continue
 		}
+		at := 0
+		for at < len(first.trace) && at < len(again.trace) && first.trace[at] == again.trace[at] {
+			at++
+		}
+		t.Errorf("seed %d gave two traces, equal for %d events.\nfirst:\n%s\nagain:\n%s", seed+1, at, around(first.trace, at), around(again.trace, at))
 	}
+}
+
+func around(trace []string, at int) string {
+	return strings.Join(trace[max(0, at-15):min(len(trace), at+5)], "\n")
 }

@@ -73,6 +73,8 @@ func (c *client) close() {
 func (c *client) create(ctx context.Context, topic string, partitions int32) error {
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, partitions, 1
+	small := "4096" // segments roll within a run
+	t.Configs = append(t.Configs, kmsg.CreateTopicsRequestTopicConfig{Name: "internal.segment.bytes", Value: &small})
 	req := kmsg.NewCreateTopicsRequest()
 	req.Version, req.TimeoutMillis = 7, int32(attempt.Milliseconds())
 	req.Topics = append(req.Topics, t)
@@ -192,9 +194,10 @@ func (c *client) fetch(ctx context.Context, topic string, partition int32, from 
 	return values, part.HighWatermark, nil
 }
 
-// rest waits a little, as a client does after a failure.
+// rest waits a little, as a client does after a failure. No two clients wake at the same instant: the order in which they
+// would then go on is not the driver's to choose.
 func (c *client) rest(ctx context.Context) {
-	timer := time.NewTimer(time.Duration(20+c.rng.IntN(80)) * time.Millisecond)
+	timer := time.NewTimer(20*time.Millisecond + time.Duration(c.rng.Int64N(int64(80*time.Millisecond))))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

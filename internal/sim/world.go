@@ -23,8 +23,9 @@ type World struct {
 	parked map[string]func()
 	count  map[string]int // how often a name's stem was used
 
-	trace []string // the last releases
-	sum   uint64   // hash of all of them
+	trace []string // the last releases, or all of them if whole
+	whole bool
+	sum   uint64 // hash of all of them
 	steps int
 }
 
@@ -102,11 +103,14 @@ func (w *World) recordLocked(line string) {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %s", w.sum, line)
 	w.sum = h.Sum64()
-	if len(w.trace) == 2*traceTail {
+	if len(w.trace) == 2*traceTail && !w.whole {
 		w.trace = append(w.trace[:0], w.trace[traceTail:]...)
 	}
 	w.trace = append(w.trace, fmt.Sprintf("%6d %s", w.steps, line))
 }
+
+// KeepTrace keeps every line of the trace, to compare two runs line by line.
+func (w *World) KeepTrace() { w.whole = true }
 
 // Sum is the hash of all that has happened.
 func (w *World) Sum() uint64 {

@@ -51,6 +51,10 @@ func TestHostileFrames(t *testing.T) {
 			if answer, err := io.ReadAll(conn); err != nil && !strings.Contains(err.Error(), "reset") || len(answer) > 0 {
 				t.Errorf("answer %x, %v; want the connection closed without one", answer, err)
 			}
+			// The line is written once the connection is gone.
+			for deadline := time.Now().Add(5 * time.Second); strings.Count(n.Log(), "\n") == before && time.Now().Before(deadline); {
+				time.Sleep(time.Millisecond)
+			}
 			if lines := strings.Count(n.Log(), "\n") - before; lines != 1 {
 				t.Errorf("%d log lines, want 1:\n%s", lines, lastLines(n.Log(), 5))
 			}
