@@ -54,32 +54,32 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 	if err != nil {
 		return r, err
 	}
-	if o.Replica >= 0 {
-		if o.LastFetchedEpoch == kafka.NoEpoch || o.From <= a.log.LogEnd() {
-			if err := p.followed(a, Fetched{Replica: o.Replica, End: o.From, LogStart: o.LogStart}); err != nil {
-				return r, err
-			}
+	if o.LastFetchedEpoch != kafka.NoEpoch {
+		if r.Diverging, err = p.diverging(a, o); err != nil || r.Diverging != nil {
+			r.HighWatermark, r.LogStart = p.highWatermark.Load(), a.log.LogStart()
+			r.LastStable = p.lastStable(a.log, r.HighWatermark)
+			return r, err
+		}
+	}
+	if o.Replica >= 0 && o.From >= a.log.LogStart() && o.From <= a.log.LogEnd() {
+		// Only now: a log that diverges from this one, or lies outside it, is no progress, however long it is.
+		if err := p.followed(a, Fetched{Replica: o.Replica, End: o.From, LogStart: o.LogStart}); err != nil {
+			return r, err
 		}
 	}
 	// Bounds before bytes: what is appended or committed meanwhile is for the next read, and then its watcher is marked.
-	logEnd := a.log.LogEnd()
+	upTo := a.log.LogEnd()
 	r.HighWatermark, r.LogStart = p.highWatermark.Load(), a.log.LogStart()
 	r.LastStable = p.lastStable(a.log, r.HighWatermark)
-	upTo := logEnd
 	if o.Replica == kafka.ConsumerReplica {
 		upTo = r.HighWatermark
 		if o.Isolation == kafka.ReadCommitted {
 			upTo = r.LastStable
 		}
 	}
-	if o.LastFetchedEpoch != kafka.NoEpoch {
-		if r.Diverging, err = p.diverging(a, o, r.LogStart, logEnd); err != nil || r.Diverging != nil {
-			return r, err
-		}
-	}
 	read, err := a.log.Read(o.From, commitlog.ReadOptions{MaxBytes: o.MaxBytes, UpTo: upTo, AtLeastOne: o.AtLeastOne})
 	if err != nil {
-		return r, p.readFailed(a, fmt.Errorf("read %s from %d: %w", p.tp, o.From, err))
+		return r, a.log.ReadFailed(fmt.Errorf("read %s from %d: %w", p.tp, o.From, err))
 	}
 	r.Region = read.Region
 	next := o.From
@@ -91,35 +91,25 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 		if r.Aborted, err = a.log.AbortedTxns(o.From, read.NextOffset); err != nil {
 			read.Region.Release()
 			r.Region = nil
-			return r, p.readFailed(a, fmt.Errorf("read aborted transactions of %s from %d: %w", p.tp, o.From, err))
+			return r, a.log.ReadFailed(fmt.Errorf("read aborted transactions of %s from %d: %w", p.tp, o.From, err))
 		}
 	}
 	return r, nil
 }
 
 // diverging compares the reader's last epoch with this log. Mirrors Partition.readRecords; KIP-595.
-func (p *Partition) diverging(a *acting, o ReadOptions, logStart, logEnd kafka.Offset) (*EpochEnd, error) {
-	epoch, end := p.endOffset(a, o.LastFetchedEpoch)
+func (p *Partition) diverging(a *acting, o ReadOptions) (*EpochEnd, error) {
+	epoch, end := a.log.EndOffsetForEpoch(o.LastFetchedEpoch)
 	if epoch == kafka.NoEpoch || end < 0 {
 		return nil, fmt.Errorf("%s has no records of leader epoch %d: %w", p.tp, o.LastFetchedEpoch, kerr.OffsetOutOfRange)
 	}
-	if o.From < logStart {
-		return nil, fmt.Errorf("read %s from %d: its records are [%d, %d): %w", p.tp, o.From, logStart, logEnd, kerr.OffsetOutOfRange)
+	if start := a.log.LogStart(); o.From < start {
+		return nil, fmt.Errorf("read %s from %d: it begins at %d: %w", p.tp, o.From, start, kerr.OffsetOutOfRange)
 	}
 	if epoch < o.LastFetchedEpoch || end < o.From {
 		return &EpochEnd{Epoch: epoch, EndOffset: end}, nil
 	}
 	return nil, nil
-}
-
-// endOffset answers for the current epoch too, which ends at the log end.
-func (p *Partition) endOffset(a *acting, epoch kafka.Epoch) (kafka.Epoch, kafka.Offset) {
-	return a.log.EndOffsetForEpoch(epoch)
-}
-
-// readFailed separates a reader's mistake from a broken disk.
-func (p *Partition) readFailed(a *acting, err error) error {
-	return a.log.ReadFailed(err)
 }
 
 // EndOffsetForEpoch returns the largest epoch not above the one asked for and the offset at which it ends, -1 and -1 if
@@ -131,7 +121,7 @@ func (p *Partition) EndOffsetForEpoch(epoch, currentEpoch kafka.Epoch) (EpochEnd
 	if err != nil {
 		return EpochEnd{Epoch: kafka.NoEpoch, EndOffset: -1}, err
 	}
-	e, end := p.endOffset(a, epoch)
+	e, end := a.log.EndOffsetForEpoch(epoch)
 	return EpochEnd{Epoch: e, EndOffset: end}, nil
 }
 
@@ -185,7 +175,7 @@ func (p *Partition) ListOffset(ts int64, isolation kafka.Isolation, replica kafk
 	}
 	switch {
 	case err != nil:
-		return none, p.readFailed(a, fmt.Errorf("find timestamp %d in %s: %w", ts, p.tp, err))
+		return none, a.log.ReadFailed(fmt.Errorf("find timestamp %d in %s: %w", ts, p.tp, err))
 	case ok && found.Offset < upTo:
 		return found, nil
 	case errors.Is(notYet, kerr.OffsetNotAvailable):

@@ -23,7 +23,7 @@ type keeper struct {
 	changed []*Log
 	removed []change
 
-	// telling is held from reading a log's state until the journal has it, so that older news never follows newer. Taken
+	// telling is held from reading a log's state until the journal has it, so that older news never follow newer. Taken
 	// before Log.use.
 	telling xsync.Mutex
 
@@ -125,11 +125,11 @@ func (k *keeper) flush() error {
 	k.telling.Lock()
 	for _, l := range logs {
 		l.changed.Store(false) // before reading: a change from here on is told again
-		l.use.Lock()
+		l.use.RLock()
 		if !l.gone {
 			changes = append(changes, l.news())
 		}
-		l.use.Unlock()
+		l.use.RUnlock()
 	}
 	k.stale = true
 	err := k.d.journal.write(changes)
@@ -156,9 +156,9 @@ func (k *keeper) flush() error {
 func (k *keeper) tell(l *Log) error {
 	k.telling.Lock()
 	defer k.telling.Unlock()
-	l.use.Lock()
+	l.use.RLock()
 	news := l.news()
-	l.use.Unlock()
+	l.use.RUnlock()
 	return k.d.journal.write([]change{news})
 }
 

@@ -97,16 +97,24 @@ func (d *Directory) fail(err error) {
 // client of a mistake, pass through.
 func (d *Directory) ioFailed(err error) error {
 	var code *kerr.Error
+	var lost *syncError
 	switch known := errors.As(err, &code); {
 	case known && code.Code != kerr.KafkaStorageError.Code:
 		return err
-	case !known && errors.Is(err, syscall.ENOSPC):
+	case !known && errors.Is(err, syscall.ENOSPC) && !errors.As(err, &lost):
 		d.space.ranOut(err)
 	default: // a log that failed too: it could not be put back to where it was
 		d.fail(err)
 	}
 	return storageError(err)
 }
+
+// syncError is a failed sync of something that goes on to be used: whatever its cause, a full disk included, what it was
+// to write may be gone, so that it is for good.
+type syncError struct{ err error }
+
+func (e *syncError) Error() string { return e.err.Error() }
+func (e *syncError) Unwrap() error { return e.err }
 
 // writable returns why nothing may be appended here; nil if it may.
 func (d *Directory) writable() error {
@@ -123,7 +131,7 @@ func (d *Directory) writable() error {
 func openDirectory(o *Options, path string, failed chan<- *Directory) (*Directory, error) {
 	d := &Directory{o: o, path: path, failed: failed, cleanEpoch: -1, logger: o.Logger, files: commitlog.NewFiles(o.FS, o.MaxOpenFiles)}
 	d.space = newSpace(d)
-	if err := o.FS.MkdirAll(path); err != nil {
+	if err := makeDir(o.FS, path); err != nil {
 		return d, fmt.Errorf("make log directory %s: %w", path, err)
 	}
 	lock, err := o.FS.Lock(filepath.Join(path, lockFile))
@@ -135,6 +143,24 @@ func openDirectory(o *Options, path string, failed chan<- *Directory) (*Director
 		return d, err
 	}
 	return d, nil
+}
+
+// makeDir makes a folder, and what is missing above it, durable: a folder's own sync does not keep its name.
+func makeDir(fsys vfs.FS, path string) error {
+	there, err := vfs.Exists(fsys, path)
+	if err != nil || there {
+		return err
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := makeDir(fsys, parent); err != nil {
+			return err
+		}
+	}
+	if err := fsys.MkdirAll(path); err != nil {
+		return err
+	}
+	return fsys.SyncDir(parent)
 }
 
 func (d *Directory) load() error {

@@ -342,7 +342,7 @@ func (j *journal) appendLocked(b []byte) error {
 		return errors.Join(fmt.Errorf("write %s: %w", j.path, err), j.file.Truncate(j.end))
 	}
 	if err := j.file.SyncData(); err != nil {
-		return fmt.Errorf("sync %s: %w", j.path, err)
+		return &syncError{fmt.Errorf("sync %s: %w", j.path, err)}
 	}
 	j.end += int64(len(b))
 	for rest := b; len(rest) > 0; {
@@ -410,7 +410,10 @@ func (j *journal) rewriteLocked() error {
 	if old != nil {
 		err = old.Close()
 	}
-	return errors.Join(err, j.fs.SyncDir(filepath.Dir(j.path)))
+	if syncErr := j.fs.SyncDir(filepath.Dir(j.path)); syncErr != nil {
+		return &syncError{errors.Join(err, syncErr)}
+	}
+	return err
 }
 
 // recall returns what is known of a partition, if it is known under this topic id or under none.

@@ -22,9 +22,8 @@ type Log struct {
 	queued        atomic.Bool // waits for the syncer
 	changed       atomic.Bool // waits for the journal
 
-	// use is held while the folder is being worked in by the background or is renamed away, so that neither finds the
-	// other half done.
-	use  xsync.Mutex
+	// use is held shared by what works in the folder, and exclusively to rename it away.
+	use  xsync.RWMutex
 	gone bool // renamed for deletion; guarded by use
 }
 
@@ -91,9 +90,9 @@ func (l *Log) SetLogStart(to kafka.Offset) error {
 	if err := l.dir.Err(); err != nil {
 		return err
 	}
-	l.use.Lock()
+	l.use.RLock()
 	err := l.Log.SetLogStart(to)
-	l.use.Unlock()
+	l.use.RUnlock()
 	if err == nil {
 		err = l.dir.keeper.tell(l)
 	}
@@ -126,16 +125,15 @@ func (l *Log) truncate(to kafka.Offset, cut func() error) error {
 }
 
 func (l *Log) cut(to kafka.Offset, cut func() error) error {
-	l.dir.keeper.telling.Lock()
-	l.use.Lock()
-	defer l.use.Unlock()
+	l.dir.keeper.telling.Lock() // until it is cut nobody else tells the journal of it
+	defer l.dir.keeper.telling.Unlock()
+	l.use.RLock()
+	defer l.use.RUnlock()
 	news := l.news()
 	news.recoveryPoint = min(news.recoveryPoint, to)
 	news.highWatermark = min(news.highWatermark, to)
 	l.SetHighWatermark(news.highWatermark)
-	err := l.dir.journal.write([]change{news})
-	l.dir.keeper.telling.Unlock() // use is still held: nobody reads news of the log before it is cut
-	if err != nil {
+	if err := l.dir.journal.write([]change{news}); err != nil {
 		return err
 	}
 	return cut()
@@ -164,18 +162,18 @@ func (l *Log) news() change {
 
 // sync makes the log durable and tells its owner; called by the syncer only.
 func (l *Log) sync() {
-	l.use.Lock()
+	l.use.RLock()
 	if l.gone {
-		l.use.Unlock()
+		l.use.RUnlock()
 		return
 	}
 	if _, dirty := l.Dirty(); !dirty {
-		l.use.Unlock()
+		l.use.RUnlock()
 		return // an earlier sync covered it
 	}
 	started := l.dir.o.Now()
 	end, err := l.Log.Sync()
-	l.use.Unlock()
+	l.use.RUnlock()
 	l.dir.syncer.metrics.seconds.Observe(l.dir.since(started).Seconds())
 	if err != nil {
 		l.dir.syncFailed(l, err)
@@ -189,8 +187,8 @@ func (l *Log) sync() {
 
 // retain applies retention and removes what an earlier pass has renamed. It returns whether renamed files are left.
 func (l *Log) retain(now time.Time) (left bool, err error) {
-	l.use.Lock()
-	defer l.use.Unlock()
+	l.use.RLock()
+	defer l.use.RUnlock()
 	if l.gone {
 		return false, nil
 	}
@@ -208,8 +206,8 @@ func (l *Log) retain(now time.Time) (left bool, err error) {
 
 // removeFiles removes what earlier passes have renamed and whose delay is over.
 func (l *Log) removeFiles(now time.Time) (left bool, err error) {
-	l.use.Lock()
-	defer l.use.Unlock()
+	l.use.RLock()
+	defer l.use.RUnlock()
 	if l.gone {
 		return false, nil
 	}

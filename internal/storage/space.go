@@ -25,8 +25,8 @@ const (
 // floorBytes is how much of a disk must stay free: 1 %, but no less than 16 MiB and no more than 1 GiB.
 func floorBytes(total int64) int64 { return min(max(total/100, minFloorBytes), maxFloorBytes) }
 
-// space watches what is free under one directory. Writes are refused below the floor and taken again when an eighth
-// more than the floor is free, so that a disk at the brink does not flap.
+// space watches what is free under one directory. Writes are refused below the floor and taken again when a quarter more
+// than the floor and the reserve are free: making the reserve must not make the disk full again.
 type space struct {
 	d       *Directory
 	full    atomic.Bool
@@ -57,21 +57,21 @@ func (s *space) look() error {
 		return fmt.Errorf("free space of %s: %w", s.d.path, err)
 	}
 	floor := floorBytes(usage.Total)
+	enough := floor + floor/4 + reserveBytes
 	switch full := s.full.Load(); {
 	case !full && usage.Free < floor:
 		if s.full.CompareAndSwap(false, true) {
 			s.d.logger.Error("disk is nearly full; writes are refused until there is space again",
 				"dir", s.d.path, "freeBytes", usage.Free, "floorBytes", floor)
 		}
-	case full && usage.Free >= floor+floor/8:
+	case full && usage.Free >= enough:
 		s.full.Store(false)
 		s.d.logger.Info("disk has space again; writes are taken", "dir", s.d.path, "freeBytes", usage.Free)
 	}
 	if s.full.Load() {
 		return s.giveUpReserve()
 	}
-	// With the reserve made, a quarter more than the floor must still be free: making it must not cause the shortage.
-	if !s.reserved && usage.Free >= floor+floor/4+reserveBytes {
+	if !s.reserved && usage.Free >= enough {
 		return s.makeReserve()
 	}
 	return nil

@@ -1,0 +1,197 @@
+package replica
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"moldau/internal/batch"
+	"moldau/internal/commitlog"
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+	"moldau/internal/storage"
+	"moldau/internal/vfs"
+)
+
+// world is one node's Set over a memory disk, with metadata that a test writes by hand.
+type world struct {
+	t     testing.TB
+	disk  *vfs.Mem
+	fs    *vfs.Inject
+	gate  *gate
+	store *storage.Store
+	set   *Set
+	image *metadata.Image
+	now   atomic.Int64 // ms
+	flush bool
+}
+
+// gate holds back every sync of a log's records while it is shut, and lets them fail if it is broken when it opens.
+type gate struct {
+	mu     sync.Mutex
+	shut   chan struct{} // nil = open
+	broken error
+}
+
+func (g *gate) hook(op vfs.Op) error {
+	if (op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncData) && strings.HasSuffix(op.Path, ".log") {
+		g.mu.Lock()
+		wait := g.shut
+		g.mu.Unlock()
+		if wait != nil {
+			<-wait
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.broken
+	}
+	return nil
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut == nil {
+		g.shut = make(chan struct{})
+	}
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut != nil {
+		close(g.shut)
+		g.shut = nil
+	}
+}
+
+const self kafka.NodeID = 1
+
+func topicID(name string) kafka.TopicID {
+	id := kafka.TopicID{0: 7}
+	copy(id[1:], name)
+	return id
+}
+
+func newWorld(t testing.TB, flush bool) *world {
+	w := &world{t: t, disk: vfs.NewMem(), gate: &gate{}, flush: flush, image: metadata.EmptyImage()}
+	w.now.Store(1_700_000_000_000)
+	w.start()
+	return w
+}
+
+// start opens the store on the world's disk.
+func (w *world) start() {
+	w.fs = vfs.NewInject(w.disk)
+	w.fs.Hook = w.gate.hook
+	store, err := storage.OpenDirectories(storage.Options{
+		FS: w.fs, Dirs: []string{"/data"}, NodeID: self, Now: w.clock, FlushBeforeAck: w.flush,
+	})
+	w.must(err)
+	w.must(store.Format("cluster"))
+	w.must(store.Start())
+	w.store = store
+	w.set = NewSet(Options{
+		NodeID: self, Store: store, FlushBeforeAck: w.flush, Now: w.clock,
+		LogConfig: func(_ string, overrides map[string]string) commitlog.Config {
+			c := commitlog.DefaultConfig()
+			if policy, ok := overrides["cleanup.policy"]; ok {
+				c.Compact, c.Delete = strings.Contains(policy, "compact"), strings.Contains(policy, "delete")
+			}
+			return c
+		},
+		MinInSync: func(_ string, overrides map[string]string) int {
+			n := 1
+			if text, ok := overrides["min.insync.replicas"]; ok {
+				_, err := fmt.Sscan(text, &n)
+				w.must(err)
+			}
+			return n
+		},
+	})
+}
+
+func (w *world) stop(clean bool) {
+	w.gate.open()
+	w.must(w.store.Stop(clean))
+}
+
+func (w *world) clock() time.Time { return time.UnixMilli(w.now.Load()) }
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// apply replays records as one delta and waits until the workers have acted on it.
+func (w *world) apply(records ...metadata.Record) {
+	w.t.Helper()
+	w.applyOnly(records...)
+	for _, p := range w.set.Partitions() {
+		w.settle(p.tp)
+	}
+}
+
+func (w *world) applyOnly(records ...metadata.Record) {
+	w.t.Helper()
+	delta := metadata.NewDelta(w.image)
+	for _, r := range records {
+		w.must(delta.Replay(r))
+	}
+	w.image = delta.Image(w.image.Offset+1, 1)
+	w.set.Apply(delta, w.image)
+}
+
+// settle waits until what was queued for a partition is done.
+func (w *world) settle(tp kafka.TopicPartition) {
+	done := make(chan struct{})
+	w.store.Run(tp, func() { close(done) })
+	<-done
+}
+
+// lead creates topic name with one partition that this node leads alone.
+func (w *world) lead(name string) *Partition {
+	w.t.Helper()
+	w.apply(&metadata.TopicRecord{Name: name, TopicID: topicID(name)}, partitionRecord(name, 0, self, []kafka.NodeID{self}))
+	p, err := w.set.Partition(kafka.TopicPartition{Topic: name})
+	w.must(err)
+	return p
+}
+
+func partitionRecord(name string, epoch kafka.Epoch, leader kafka.NodeID, isr []kafka.NodeID, others ...kafka.NodeID) *metadata.PartitionRecord {
+	replicas := append([]kafka.NodeID{}, isr...)
+	replicas = append(replicas, others...)
+	return &metadata.PartitionRecord{
+		TopicID: topicID(name), Replicas: replicas, ISR: isr, Leader: leader, LeaderEpoch: epoch, PartitionEpoch: epoch,
+		Directories: make([]kafka.DirID, len(replicas)),
+	}
+}
+
+// records returns a batch of n records with timestamps ts, ts+1 and so on.
+func records(n int, ts int64) []byte {
+	b := batch.NewBuilder(batch.BuildOptions{LeaderEpoch: kafka.NoEpoch})
+	for i := range n {
+		b.Add(batch.Record{Offset: int64(i), Timestamp: ts + int64(i), Value: []byte("value")})
+	}
+	return b.Build()
+}
+
+// syncAll waits until all that is in the log is synced and the watermark has heard of it.
+func (p *Partition) syncAll() error {
+	a := p.acting.Load()
+	p.mu.Lock()
+	end := a.log.LogEnd()
+	if a.log.SyncedEnd() >= end {
+		p.mu.Unlock()
+		return nil
+	}
+	w := p.forSync.add(end)
+	p.mu.Unlock()
+	<-w.Done()
+	return w.Err()
+}

@@ -1,0 +1,848 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"moldau/internal/commitlog"
+	"moldau/internal/kafka"
+	"moldau/internal/vfs"
+)
+
+// records returns one batch of n records, as a producer sends it: an uncompressed batch with empty keys and values.
+func records(n int) []byte { return testBatch(n) }
+
+func options(fs vfs.FS, dirs ...string) Options {
+	return Options{FS: fs, Dirs: dirs, NodeID: 1, FlushBeforeAck: true}
+}
+
+// run opens a Store that is ready for logs.
+func run(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := OpenDirectories(o)
+	must(t, err)
+	must(t, s.Format("cluster"))
+	must(t, s.Start())
+	return s
+}
+
+func open(t testing.TB, s *Store, topic string, n byte) *Log {
+	t.Helper()
+	l, err := s.Open(tp(topic, 0), id(n), kafka.DirUnassigned, commitlog.DefaultConfig())
+	must(t, err)
+	return l
+}
+
+// syncWatch hears of the syncs of one log.
+type syncWatch struct {
+	mu   sync.Mutex
+	cond *sync.Cond
+	end  kafka.Offset
+	errs []error
+}
+
+func watchSync(l *Log) *syncWatch {
+	w := &syncWatch{}
+	w.cond = sync.NewCond(&w.mu)
+	l.OnSynced(func(end kafka.Offset, err error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if err != nil {
+			w.errs = append(w.errs, err)
+		}
+		w.end = max(w.end, end)
+		w.cond.Broadcast()
+	})
+	return w
+}
+
+// wait returns when all below end is synced, or with the error.
+func (w *syncWatch) wait(end kafka.Offset) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.end < end && len(w.errs) == 0 {
+		w.cond.Wait()
+	}
+	if len(w.errs) > 0 {
+		return w.errs[0]
+	}
+	return nil
+}
+
+func appendTo(t testing.TB, l *Log, n int) commitlog.Appended {
+	t.Helper()
+	a, err := l.Append(records(n), commitlog.AppendOptions{LeaderEpoch: 1})
+	must(t, err)
+	l.AppendDone()
+	return a
+}
+
+func TestDirectoriesKeepTheirIdentity(t *testing.T) {
+	fs := vfs.NewMem()
+	s, err := OpenDirectories(options(fs, "/a", "/b"))
+	must(t, err)
+	if id, ok := s.ClusterID(); ok {
+		t.Fatalf("unformatted directories belong to cluster %s", id)
+	}
+	must(t, s.Format("Some-Cluster_id=1"))
+	ids := []kafka.DirID{s.Directories()[0].ID(), s.Directories()[1].ID()}
+	if ids[0] == ids[1] || ids[0].IsZero() {
+		t.Fatalf("directory ids %v", ids)
+	}
+	must(t, s.Start())
+	must(t, s.Stop(true))
+
+	// A new directory joins; the old ones stay who they are.
+	s, err = OpenDirectories(options(fs, "/a", "/new", "/b"))
+	must(t, err)
+	if id, ok := s.ClusterID(); !ok || id != "Some-Cluster_id=1" {
+		t.Fatalf("cluster id %q %v", id, ok)
+	}
+	if err := s.Format("other"); err == nil {
+		t.Fatal("formatted for another cluster")
+	}
+	must(t, s.Format("Some-Cluster_id=1"))
+	if d := s.Directories(); d[0].ID() != ids[0] || d[2].ID() != ids[1] || d[1].ID().IsZero() {
+		t.Fatal("ids changed")
+	}
+	must(t, s.Start())
+	must(t, s.Stop(true))
+	text, err := vfs.ReadFile(fs, "/a/meta.properties")
+	must(t, err)
+	lines := strings.Split(string(text), "\n")
+	want := []string{`cluster.id=Some-Cluster_id\=1`, "directory.id=" + ids[0].String(), "node.id=1", "version=1", ""}
+	if lines[0] != "#" || lines[1][0] != '#' || !slices.Equal(lines[2:], want) {
+		t.Fatalf("meta.properties is %q", text)
+	}
+}
+
+func TestDirectoriesOfSomebodyElse(t *testing.T) {
+	a, b := kafka.NewUUID(), kafka.NewUUID()
+	meta := func(cluster, node string, dir kafka.DirID) string {
+		return "version=1\ncluster.id=" + cluster + "\nnode.id=" + node + "\ndirectory.id=" + dir.String() + "\n"
+	}
+	for name, c := range map[string]struct{ a, b, want string }{
+		"another node":     {meta("c", "7", a), "", "set node.id=7"},
+		"two clusters":     {meta("c", "1", a), meta("d", "1", b), "belongs to cluster c, but /b to cluster d"},
+		"a copy":           {meta("c", "1", a), meta("c", "1", a), "one is a copy of the other"},
+		"ZooKeeper's":      {"version=0\nbroker.id=1\n", "", "metadata in ZooKeeper"},
+		"a later version":  {"version=2\n", "", "version=2, want 1"},
+		"no node id":       {"version=1\ncluster.id=c\n", "", "node.id= is not a node id"},
+		"a reserved id":    {meta("c", "1", kafka.DirLost), "", "reserved id"},
+		"a bad id":         {"version=1\nnode.id=1\ndirectory.id=x\n", "", `directory.id: "x"`},
+		"unreadable lines": {"\x00\x01\\u00zz", "", "meta.properties"},
+	} {
+		fs := vfs.NewMem()
+		for dir, text := range map[string]string{"/a": c.a, "/b": c.b} {
+			must(t, fs.MkdirAll(dir))
+			if text != "" {
+				must(t, vfs.WriteFileAtomic(fs, filepath.Join(dir, propertiesFile), []byte(text)))
+			}
+		}
+		_, err := OpenDirectories(options(fs, "/a", "/b"))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one that says %q", name, err, c.want)
+			continue
+		}
+		// The locks are free again.
+		for _, dir := range []string{"/a", "/b"} {
+			lock, err := fs.Lock(filepath.Join(dir, lockFile))
+			must(t, err)
+			must(t, lock.Close())
+		}
+	}
+}
+
+func TestDirectoryInUse(t *testing.T) {
+	fs := vfs.NewMem()
+	s := run(t, options(fs, "/a"))
+	if _, err := OpenDirectories(options(fs, "/b", "/a")); err == nil || !strings.Contains(err.Error(), "/a is in use by another process") {
+		t.Fatalf("second start: %v", err)
+	}
+	must(t, s.Stop(true))
+	must(t, run(t, options(fs, "/b", "/a")).Stop(true))
+	if _, err := OpenDirectories(options(fs, "/a", "/a/")); err == nil {
+		t.Fatal("one directory twice")
+	}
+}
+
+func TestPartitionLiesTwice(t *testing.T) {
+	fs := vfs.NewMem()
+	must(t, fs.MkdirAll("/a/orders-0"))
+	must(t, fs.MkdirAll("/b/orders-0"))
+	if _, err := OpenDirectories(options(fs, "/a", "/b")); err == nil || !strings.Contains(err.Error(), "orders-0 lies in /a and in /b") {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestBrokenDirectoryIsOffline(t *testing.T) {
+	broken := func(op vfs.Op) error {
+		if strings.HasPrefix(op.Path, "/broken") {
+			return syscall.EIO
+		}
+		return nil
+	}
+	s := run(t, options(vfs.NewInject(vfs.NewMem(), broken), "/broken", "/good"))
+	if d := <-s.Failures(); d.Path() != "/broken" || d.Online() || !errors.Is(d.Err(), kerr.KafkaStorageError) {
+		t.Fatalf("failed directory %s, %v", d.Path(), d.Err())
+	}
+	l := open(t, s, "a", 1)
+	if l.Dir().Path() != "/good" {
+		t.Fatal("opened in the broken directory")
+	}
+	must(t, s.Stop(true))
+	all := func(vfs.Op) error { return syscall.EIO }
+	if _, err := OpenDirectories(options(vfs.NewInject(vfs.NewMem(), all), "/x", "/y")); err == nil || !strings.Contains(err.Error(), "no log directory can be used") {
+		t.Fatalf("nothing works, but the error is %v", err)
+	}
+}
+
+func TestPlacement(t *testing.T) {
+	s := run(t, options(vfs.NewMem(), "/a", "/b", "/c"))
+	defer func() { must(t, s.Stop(true)) }()
+	count := map[string]int{}
+	for i := range byte(9) {
+		count[open(t, s, fmt.Sprint("t", i), i).Dir().Path()]++
+	}
+	if count["/a"] != 3 || count["/b"] != 3 || count["/c"] != 3 {
+		t.Fatalf("nine partitions were spread as %v", count)
+	}
+	b := s.Directories()[1]
+	l, err := s.Open(tp("chosen", 0), id(50), b.ID(), commitlog.DefaultConfig())
+	must(t, err)
+	if l.Dir() != b {
+		t.Fatal("the chosen directory was not taken")
+	}
+	if _, err := s.Open(tp("lost", 0), id(51), kafka.NewUUID(), commitlog.DefaultConfig()); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Fatalf("unknown directory: %v", err)
+	}
+}
+
+// TestRestart: what was appended is there after a clean stop and after a kill, the mark tells one from the other, and the
+// watermark and log start are remembered.
+func TestRestart(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		fs := vfs.NewMem()
+		s := run(t, options(fs, "/a"))
+		if e := s.PreviousBrokerEpoch(); e != -1 {
+			t.Fatalf("epoch %d before there was one", e)
+		}
+		must(t, s.SetBrokerEpoch(17))
+		l := open(t, s, "orders", 1)
+		w := watchSync(l)
+		appendTo(t, l, 5)
+		appendTo(t, l, 5)
+		must(t, w.wait(10))
+		l.SetHighWatermark(8)
+		l.NoteChange()
+		must(t, l.SetLogStart(3))
+		must(t, s.Stop(clean))
+
+		mark, err := vfs.ReadFile(fs, "/a/.kafka_cleanshutdown")
+		if clean && string(mark) != `{"version":0,"brokerEpoch":17}` || clean != (err == nil) {
+			t.Fatalf("clean=%v: mark %q, %v", clean, mark, err)
+		}
+		if clean {
+			for name, want := range map[string]string{recoveryPointFile: "0\n1\norders 0 10\n", highWatermarkFile: "0\n1\norders 0 8\n", logStartFile: "0\n1\norders 0 3\n"} {
+				text, err := vfs.ReadFile(fs, "/a/"+name)
+				if err != nil || string(text) != want {
+					t.Fatalf("%s holds %q, %v", name, text, err)
+				}
+			}
+		}
+		s = run(t, options(fs, "/a"))
+		if e := s.PreviousBrokerEpoch(); e != 17 {
+			t.Fatalf("clean=%v: previous epoch %d", clean, e)
+		}
+		if _, err := fs.Stat("/a/.kafka_cleanshutdown"); err == nil {
+			t.Fatal("the mark is still there while the node runs")
+		}
+		l = open(t, s, "orders", 1)
+		if l.LogStart() != 3 || l.LogEnd() != 10 || l.SyncedEnd() != 10 || l.StoredHighWatermark() != 8 {
+			t.Fatalf("clean=%v: start %d, end %d, synced %d, watermark %d", clean, l.LogStart(), l.LogEnd(), l.SyncedEnd(), l.StoredHighWatermark())
+		}
+		must(t, s.Stop(true))
+	}
+}
+
+// TestEpochWithoutFlush: with the page-cache promise only a clean stop keeps the epoch, and an epoch that was stored while
+// the node flushed is forgotten.
+func TestEpochWithoutFlush(t *testing.T) {
+	fs := vfs.NewMem()
+	s := run(t, options(fs, "/a"))
+	must(t, s.SetBrokerEpoch(3))
+	must(t, s.Stop(false))
+	o := options(fs, "/a")
+	o.FlushBeforeAck = false
+	s = run(t, o)
+	must(t, s.SetBrokerEpoch(4))
+	must(t, s.Stop(false))
+	s = run(t, o)
+	if e := s.PreviousBrokerEpoch(); e != -1 {
+		t.Fatalf("after a kill the epoch is %d", e)
+	}
+	must(t, s.SetBrokerEpoch(5))
+	must(t, s.Stop(true))
+	s = run(t, o)
+	if e := s.PreviousBrokerEpoch(); e != 5 {
+		t.Fatalf("after a clean stop the epoch is %d", e)
+	}
+	must(t, s.Stop(true))
+}
+
+// TestUnopenedFolderKeepsTheMarkAway: a clean stop after an unclean one vouches only for what was recovered in between.
+func TestUnopenedFolderKeepsTheMarkAway(t *testing.T) {
+	fs := vfs.NewMem()
+	s := run(t, options(fs, "/a"))
+	open(t, s, "one", 1)
+	open(t, s, "two", 2)
+	must(t, s.Stop(false))
+	for _, opened := range []int{1, 2} {
+		s = run(t, options(fs, "/a"))
+		for i := range opened {
+			open(t, s, []string{"one", "two"}[i], byte(i+1))
+		}
+		must(t, s.Stop(true))
+		_, err := fs.Stat("/a/.kafka_cleanshutdown")
+		if (err == nil) != (opened == 2) {
+			t.Fatalf("%d of two folders opened: mark: %v", opened, err)
+		}
+	}
+	// After a clean stop unopened folders are as good as they were.
+	s = run(t, options(fs, "/a"))
+	must(t, s.Stop(true))
+	if _, err := fs.Stat("/a/.kafka_cleanshutdown"); err != nil {
+		t.Fatalf("two clean stops in a row: %v", err)
+	}
+}
+
+// TestKafkaWasHere: checkpoint files with content that we did not write win over the journal.
+func TestKafkaWasHere(t *testing.T) {
+	fs := vfs.NewMem()
+	s := run(t, options(fs, "/a"))
+	l := open(t, s, "orders", 1)
+	w := watchSync(l)
+	appendTo(t, l, 10)
+	must(t, w.wait(10))
+	must(t, s.Stop(true))
+	at := func() offsets {
+		j, found, err := openJournal(fs, "/a")
+		must(t, err)
+		defer func() { must(t, j.close()) }()
+		if !found {
+			t.Fatal("no journal")
+		}
+		return j.recall(tp("orders", 0), id(1))
+	}
+	if got := at(); got.recoveryPoint != 10 {
+		t.Fatalf("after the stop the journal says %+v", got)
+	}
+	for _, c := range []struct {
+		text string
+		want int64
+	}{
+		{"0\n1\norders 0 4\n", 4},        // Kafka truncated and wrote on
+		{"garbage", 4},                   // damage is not another program
+		{"0\n1\norders 0 6\n", 6},        // Kafka again
+		{"0\n1\norders 0 6\n \n", 6},     // damage that parses as nothing
+		{"0\n2\norders 0 9\nx 0 1\n", 9}, // and again, with a partition more
+	} {
+		must(t, vfs.WriteFileAtomic(fs, "/a/"+recoveryPointFile, []byte(c.text)))
+		s, err := OpenDirectories(options(fs, "/a"))
+		must(t, err)
+		must(t, s.Stop(false))
+		if got := at(); got.recoveryPoint != c.want {
+			t.Fatalf("checkpoint %q: recovery point %d, want %d", c.text, got.recoveryPoint, c.want)
+		}
+	}
+	// A lost file, on the other hand, is just lost.
+	must(t, fs.Remove("/a/"+recoveryPointFile))
+	s, err := OpenDirectories(options(fs, "/a"))
+	must(t, err)
+	must(t, s.Stop(false))
+	if got := at(); got.recoveryPoint != 9 {
+		t.Fatalf("without checkpoint file: %+v", got)
+	}
+}
+
+func TestFolderOfOlderTopic(t *testing.T) {
+	fs := vfs.NewMem()
+	s := run(t, options(fs, "/a"))
+	l := open(t, s, "orders", 1)
+	w := watchSync(l)
+	appendTo(t, l, 4)
+	must(t, w.wait(4))
+	if _, err := s.Open(tp("orders", 0), id(2), kafka.DirUnassigned, commitlog.DefaultConfig()); err == nil {
+		t.Fatal("opened under a second id while open")
+	}
+	must(t, s.Stop(true))
+	s = run(t, options(fs, "/a"))
+	l = open(t, s, "orders", 2)
+	if l.LogEnd() != 0 {
+		t.Fatalf("the new topic begins with %d records of the old one", l.LogEnd())
+	}
+	must(t, s.Stop(true))
+	entries, err := fs.List("/a")
+	must(t, err)
+	if !slices.ContainsFunc(entries, func(e vfs.Entry) bool { return strings.HasSuffix(e.Name, "-stray") }) {
+		t.Fatalf("the old folder is gone: %v", entries)
+	}
+	s = run(t, options(fs, "/a"))
+	if l = open(t, s, "orders", 2); l.LogEnd() != 0 {
+		t.Fatal("the new topic changed")
+	}
+	must(t, s.Stop(true))
+}
+
+func TestStrays(t *testing.T) {
+	fs := vfs.NewMem()
+	s := run(t, options(fs, "/a"))
+	for i, name := range []string{"kept", "deleted", "again", "open"} {
+		open(t, s, name, byte(i))
+	}
+	must(t, s.Stop(false))
+	must(t, fs.MkdirAll("/a/no-id-7"))
+	s = run(t, options(fs, "/a"))
+	open(t, s, "open", 3)
+	var asked []string
+	must(t, s.Strays(func(p kafka.TopicPartition, topic kafka.TopicID) bool {
+		asked = append(asked, p.String())
+		return p.Topic == "kept" || p.Topic == "again" && topic == id(9)
+	}))
+	if want := []string{"again-0", "deleted-0", "kept-0", "no-id-7"}; !slices.Equal(asked, want) {
+		t.Fatalf("asked about %v", asked)
+	}
+	left := folders(t, fs, "/a")
+	if !slices.Equal(left, []string{"again-0.*-stray", "deleted-0.*-stray", "kept-0", "no-id-7.*-stray", "open-0"}) {
+		t.Fatalf("folders are now %v", left)
+	}
+	must(t, s.Stop(true))
+}
+
+// folders lists the folders of a directory with unique parts replaced by a star.
+func folders(t *testing.T, fs vfs.FS, dir string) []string {
+	entries, err := fs.List(dir)
+	must(t, err)
+	var names []string
+	for _, e := range entries {
+		if !e.Dir {
+			continue
+		}
+		name := e.Name
+		if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
+			name = name[:dot] + ".*" + name[strings.LastIndexByte(name, '-'):]
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// TestDeletion: the folder is renamed at once and removed after its delay; one that was left by an earlier run too.
+func TestDeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		s := run(t, options(fs, "/a"))
+		l := open(t, s, "orders", 1)
+		w := watchSync(l)
+		appendTo(t, l, 4)
+		must(t, w.wait(4))
+		read, err := l.Read(0, commitlog.ReadOptions{MaxBytes: 1000, UpTo: 4, AtLeastOne: true})
+		must(t, err)
+		must(t, s.Delete(l))
+		must(t, s.Delete(l))
+		if _, ok := s.Lookup(tp("orders", 0)); ok {
+			t.Fatal("still open")
+		}
+		if b, err := read.Region.ReadAll(); err != nil || len(b) == 0 {
+			t.Fatalf("a read that had begun: %d bytes, %v", len(b), err)
+		}
+		read.Region.Release()
+		if again := open(t, s, "orders", 2); again.LogEnd() != 0 {
+			t.Fatal("a new topic of the name is not empty")
+		}
+		time.Sleep(59 * time.Second)
+		if got := folders(t, fs, "/a"); !slices.Equal(got, []string{"orders-0", "orders-0.*-delete"}) {
+			t.Fatalf("before the delay is over: %v", got)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := folders(t, fs, "/a"); !slices.Equal(got, []string{"orders-0"}) {
+			t.Fatalf("after it: %v", got)
+		}
+		l, _ = s.Lookup(tp("orders", 0))
+		must(t, s.Delete(l))
+		must(t, s.Stop(true))
+		s = run(t, options(fs, "/a"))
+		synctest.Wait()
+		if got := folders(t, fs, "/a"); len(got) != 0 {
+			t.Fatalf("after a restart: %v", got)
+		}
+		must(t, s.DeleteClosed(tp("never", 0), id(1)))
+		must(t, s.Stop(true))
+	})
+}
+
+func TestDeleteClosed(t *testing.T) {
+	fs := vfs.NewMem()
+	s := run(t, options(fs, "/a"))
+	open(t, s, "orders", 1)
+	must(t, s.Stop(true))
+	s = run(t, options(fs, "/a"))
+	must(t, s.DeleteClosed(tp("orders", 0), id(2))) // another topic's
+	if got := folders(t, fs, "/a"); !slices.Equal(got, []string{"orders-0"}) {
+		t.Fatalf("folders %v", got)
+	}
+	must(t, s.DeleteClosed(tp("orders", 0), id(1)))
+	if slices.Contains(folders(t, fs, "/a"), "orders-0") {
+		t.Fatal("the folder is still there")
+	}
+	must(t, s.Stop(true))
+}
+
+// TestRetention: old segments go in the background, but never past the high watermark.
+func TestRetention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		o := options(fs, "/a")
+		s := run(t, o)
+		cfg := commitlog.DefaultConfig()
+		cfg.SegmentBytes, cfg.RetentionBytes = 200, 0
+		l, err := s.Open(tp("orders", 0), id(1), kafka.DirUnassigned, cfg)
+		must(t, err)
+		w := watchSync(l)
+		for range 10 {
+			appendTo(t, l, 1)
+		}
+		must(t, w.wait(10))
+		time.Sleep(6 * time.Minute)
+		synctest.Wait()
+		if l.LogStart() != 0 {
+			t.Fatalf("deleted up to %d, with a watermark of 0", l.LogStart())
+		}
+		l.SetHighWatermark(5)
+		l.NoteChange()
+		time.Sleep(6 * time.Minute)
+		synctest.Wait()
+		start := l.LogStart()
+		if start == 0 || start > 5 {
+			t.Fatalf("with watermark 5 the log starts at %d", start)
+		}
+		files, err := fs.List("/a/orders-0")
+		must(t, err)
+		if slices.ContainsFunc(files, func(e vfs.Entry) bool { return strings.HasSuffix(e.Name, ".deleted") }) {
+			t.Fatalf("renamed files are left after file.delete.delay.ms: %v", files)
+		}
+		must(t, s.Stop(false))
+		s = run(t, o)
+		l, err = s.Open(tp("orders", 0), id(1), kafka.DirUnassigned, cfg)
+		must(t, err)
+		if l.LogStart() != start {
+			t.Fatalf("started at %d, starts at %d after a kill", start, l.LogStart())
+		}
+		must(t, s.Stop(true))
+	})
+}
+
+// TestFullDisk: below the floor writes are refused, reads are not, and both go on when there is space again.
+func TestFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		fs.SetCapacity(100 << 20) // floor 16 MiB
+		s := run(t, options(fs, "/a"))
+		l := open(t, s, "orders", 1)
+		w := watchSync(l)
+		appendTo(t, l, 1)
+		must(t, w.wait(1))
+		usage, err := fs.Usage("/a")
+		must(t, err)
+		if used := usage.Total - usage.Free; used < reserveBytes {
+			t.Fatalf("%d bytes in use: there is no reserve", used)
+		}
+		ballast, err := fs.Open("/ballast", vfs.Create)
+		must(t, err)
+		must(t, ballast.Allocate(usage.Free-10<<20))
+		appendTo(t, l, 1) // nobody has looked yet
+		time.Sleep(2 * time.Second)
+		if _, err := l.Append(records(1), commitlog.AppendOptions{}); !errors.Is(err, kerr.KafkaStorageError) {
+			t.Fatalf("append to a full disk: %v", err)
+		}
+		if _, err := s.Open(tp("new", 0), id(2), kafka.DirUnassigned, commitlog.DefaultConfig()); !errors.Is(err, kerr.KafkaStorageError) {
+			t.Fatalf("new partition on a full disk: %v", err)
+		}
+		if r, err := l.Read(0, commitlog.ReadOptions{MaxBytes: 1000, UpTo: 2}); err != nil || r.Region == nil {
+			t.Fatalf("read from a full disk: %v", err)
+		} else {
+			r.Region.Release()
+		}
+		must(t, l.SetLogStart(0)) // the journal goes on
+		if _, err := fs.Stat("/a/" + reserveFile); err == nil {
+			t.Fatal("the reserve was not given up")
+		}
+		if !l.Dir().Online() || !l.Dir().Full() {
+			t.Fatal("full is not failed")
+		}
+		must(t, ballast.Close())
+		must(t, fs.Remove("/ballast"))
+		time.Sleep(2 * time.Second)
+		appendTo(t, l, 1)
+		must(t, w.wait(3))
+		time.Sleep(2 * time.Second)
+		if _, err := fs.Stat("/a/" + reserveFile); err != nil {
+			t.Fatalf("the reserve was not made again: %v", err)
+		}
+		must(t, s.Stop(true))
+	})
+}
+
+// TestDiskRefusesWrite: ENOSPC from the disk itself, before anybody looked, is full and not failed.
+func TestDiskRefusesWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewInject(vfs.NewMem())
+		s := run(t, options(fs, "/a"))
+		l := open(t, s, "orders", 1)
+		w := watchSync(l)
+		fs.SetRules(func(op vfs.Op) error {
+			if op.Kind == vfs.OpWrite && strings.HasSuffix(op.Path, ".log") {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		for range 2 {
+			if _, err := l.Append(records(1), commitlog.AppendOptions{}); !errors.Is(err, kerr.KafkaStorageError) {
+				t.Fatalf("append: %v", err)
+			}
+		}
+		fs.SetRules()
+		time.Sleep(2 * time.Second)
+		if a := appendTo(t, l, 1); a.First != 0 {
+			t.Fatalf("the refused record took an offset: the next is %d", a.First)
+		}
+		must(t, w.wait(1))
+		must(t, s.Stop(true))
+	})
+}
+
+// TestFailedSyncFailsTheDirectory: every log there is told once, nothing is tried again, other directories go on.
+func TestFailedSyncFailsTheDirectory(t *testing.T) {
+	fs := vfs.NewInject(vfs.NewMem())
+	s := run(t, options(fs, "/a", "/b"))
+	var logs []*Log
+	var watches []*syncWatch
+	for i := range byte(4) {
+		l := open(t, s, fmt.Sprint("t", i), i)
+		logs, watches = append(logs, l), append(watches, watchSync(l))
+	}
+	var mu sync.Mutex
+	failed := 0
+	fs.SetRules(func(op vfs.Op) error {
+		if (op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncData) && strings.HasPrefix(op.Path, "/a/") {
+			mu.Lock()
+			defer mu.Unlock()
+			failed++
+			return syscall.EIO
+		}
+		return nil
+	})
+	for _, l := range logs {
+		_, err := l.Append(records(1), commitlog.AppendOptions{})
+		if err == nil {
+			l.AppendDone()
+		}
+	}
+	for i, l := range logs {
+		inA := l.Dir().Path() == "/a"
+		if err := watches[i].wait(1); inA != (err != nil) || inA && !errors.Is(err, kerr.KafkaStorageError) {
+			t.Fatalf("%s in %s: %v", l.TopicPartition(), l.Dir().Path(), err)
+		}
+		if _, err := l.Append(records(1), commitlog.AppendOptions{}); inA != (err != nil) {
+			t.Fatalf("append to %s in %s: %v", l.TopicPartition(), l.Dir().Path(), err)
+		}
+		l.AppendDone()
+	}
+	if d := <-s.Failures(); d.Path() != "/a" {
+		t.Fatalf("%s failed", d.Path())
+	}
+	must(t, s.Stop(true))
+	for i, w := range watches {
+		if inA := logs[i].Dir().Path() == "/a"; inA && len(w.errs) != 1 {
+			t.Fatalf("%s was told %d times", logs[i].TopicPartition(), len(w.errs))
+		}
+	}
+	if failed > 2 {
+		t.Fatalf("%d syncs were tried in a directory whose sync had failed; the two that may run side by side are enough", failed)
+	}
+	if _, err := fs.Stat("/a/.kafka_cleanshutdown"); err == nil {
+		t.Fatal("a failed directory has the mark of a clean stop")
+	}
+}
+
+// TestGroupCommit: while a sync runs, appends gather; one more sync covers them all, however many they are.
+func TestGroupCommit(t *testing.T) {
+	fs := vfs.NewInject(vfs.NewMem())
+	s := run(t, options(fs, "/a"))
+	const partitions, appends = 40, 25
+	var logs []*Log
+	var watches []*syncWatch
+	for i := range byte(partitions) {
+		l := open(t, s, fmt.Sprint("t", i), i)
+		logs, watches = append(logs, l), append(watches, watchSync(l))
+		appendTo(t, l, 1)
+	}
+	for _, w := range watches {
+		must(t, w.wait(1))
+	}
+	// Hold the first sync back.
+	started, hold := make(chan struct{}), make(chan struct{})
+	var mu sync.Mutex
+	syncs, inside, most := 0, 0, 0
+	fs.SetRules(func(op vfs.Op) error {
+		if op.Kind != vfs.OpSync && op.Kind != vfs.OpSyncData || !strings.HasSuffix(op.Path, ".log") {
+			return nil
+		}
+		mu.Lock()
+		syncs++
+		first := syncs == 1
+		inside++
+		most = max(most, inside)
+		mu.Unlock()
+		if first {
+			close(started)
+			<-hold
+		}
+		mu.Lock()
+		inside--
+		mu.Unlock()
+		return nil
+	})
+	appendTo(t, logs[0], 1)
+	<-started
+	for range appends {
+		for _, l := range logs {
+			appendTo(t, l, 1)
+		}
+	}
+	close(hold)
+	for i, w := range watches {
+		must(t, w.wait(logs[i].LogEnd()))
+	}
+	must(t, s.Stop(false))
+	if syncs > 1+partitions {
+		t.Fatalf("%d appends to %d partitions took %d syncs", appends*partitions+1, partitions, syncs)
+	}
+	if most > 16 {
+		t.Fatalf("%d syncs at once", most)
+	}
+}
+
+// TestConcurrent hammers many logs from many goroutines: what is reported synced is, and in the end all is.
+func TestConcurrent(t *testing.T) {
+	fs := vfs.NewMem()
+	o := options(fs, "/a", "/b")
+	o.JournalInterval, o.CheckpointInterval, o.SpaceInterval, o.RetentionInterval = time.Millisecond, 3*time.Millisecond, time.Millisecond, time.Millisecond
+	s := run(t, o)
+	var wg sync.WaitGroup
+	for i := range byte(8) {
+		wg.Go(func() {
+			l := open(t, s, fmt.Sprint("t", i), i)
+			w := watchSync(l)
+			var writers sync.WaitGroup
+			for range 3 {
+				writers.Go(func() {
+					for range 30 {
+						a, err := l.Append(records(2), commitlog.AppendOptions{LeaderEpoch: 1})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						l.AppendDone()
+						if err := w.wait(a.Last + 1); err != nil {
+							t.Error(err)
+						}
+						if l.SyncedEnd() <= a.Last {
+							t.Errorf("reported synced beyond %d, but it is %d", a.Last, l.SyncedEnd())
+						}
+						l.SetHighWatermark(l.SyncedEnd())
+						l.NoteChange()
+					}
+				})
+			}
+			writers.Wait()
+			if l.SyncedEnd() != 180 {
+				t.Errorf("synced %d of 180", l.SyncedEnd())
+			}
+			if i%2 == 0 {
+				if err := s.Delete(l); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, s.Stop(true))
+	s = run(t, o)
+	for i := byte(1); i < 8; i += 2 {
+		if l := open(t, s, fmt.Sprint("t", i), i); l.LogEnd() != 180 {
+			t.Fatalf("%s ends at %d", l.TopicPartition(), l.LogEnd())
+		}
+	}
+	must(t, s.Stop(true))
+}
+
+// TestIdleStoreHasNoTimers: when nothing changes, nothing wakes up but retention.
+func TestIdleStoreHasNoTimers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewInject(vfs.NewMem())
+		o := options(fs, "/a")
+		o.RetentionInterval = 1000 * time.Hour
+		s := run(t, o)
+		l := open(t, s, "orders", 1)
+		w := watchSync(l)
+		appendTo(t, l, 1)
+		must(t, w.wait(1))
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		before := fs.Count()
+		time.Sleep(400 * time.Hour)
+		synctest.Wait()
+		if n := fs.Count() - before; n != 0 {
+			t.Fatalf("%d disk operations in an idle store", n)
+		}
+		must(t, s.Stop(true))
+	})
+}
+
+func TestRunKeepsOrder(t *testing.T) {
+	s := run(t, options(vfs.NewMem(), "/a"))
+	var mu sync.Mutex
+	got := map[string][]int{}
+	var wg sync.WaitGroup
+	for i := range 100 {
+		for _, topic := range []string{"a", "b", "c"} {
+			wg.Add(1)
+			s.Run(tp(topic, 0), func() {
+				defer wg.Done()
+				mu.Lock()
+				defer mu.Unlock()
+				got[topic] = append(got[topic], i)
+			})
+		}
+	}
+	wg.Wait()
+	for topic, order := range got {
+		if len(order) != 100 || !slices.IsSorted(order) {
+			t.Fatalf("%s ran in the order %v", topic, order)
+		}
+	}
+	must(t, s.Stop(true))
+	s.Run(tp("a", 0), func() { t.Error("a job ran after the stop") })
+}
