@@ -172,6 +172,13 @@ func (f *file) sync() error {
 	return err
 }
 
+// suspect notes that the file has to be synced although nobody here has written to it: somebody may have, before a crash.
+func (f *file) suspect() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.written++
+}
+
 // clean tells whether nothing is left to sync.
 func (f *file) clean() bool {
 	f.mu.Lock()

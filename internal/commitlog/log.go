@@ -48,6 +48,7 @@ type Log struct {
 	producers producers
 	// snapshots are the offsets of the producer snapshots on disk, in order.
 	snapshots []kafka.Offset
+	held      []heldSnapshot // later ones, that the next sync writes; in order
 
 	syncedEnd     kafka.Offset
 	recoveryPoint kafka.Offset

@@ -137,12 +137,15 @@ func (v *view) headerAt(w *window, pos int64) (batch.Batch, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	if len(b) < batch.HeaderSize {
+		return nil, 0, fmt.Errorf("%s ends in a batch at position %d: %w", v.log.name(), pos, batch.ErrCorrupt)
+	}
 	size, base, magic, err := batch.PeekHeader(b)
 	switch {
 	case err != nil:
 	case magic != 2:
 		err = batch.ErrOldMagic
-	case pos+int64(size) > v.size || len(b) < batch.HeaderSize:
+	case pos+int64(size) > v.size:
 		err = fmt.Errorf("batch of %d bytes ends behind the segment's %d: %w", size, v.size, batch.ErrCorrupt)
 	case base < v.base:
 		err = fmt.Errorf("batch offset %d is below the segment's: %w", base, batch.ErrCorrupt)

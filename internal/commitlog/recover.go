@@ -162,7 +162,12 @@ func (r *recovery) enterActive(f *found, from kafka.Offset) (a *active, ok bool,
 		if err != nil {
 			return a, false, nil // it can only be made anew from before the segment
 		}
-		for a.aborted < len(all) && all[a.aborted].LastOffset < from {
+		last := f.base - 1
+		for _, t := range all {
+			if t.LastOffset <= last || t.LastOffset >= from || t.FirstOffset >= t.LastOffset {
+				break // of a marker that is not below from, or never written whole
+			}
+			last = t.LastOffset
 			a.aborted++
 		}
 	}
@@ -303,6 +308,7 @@ func (r *recovery) scan(from kafka.Offset) error {
 		a.next = next.base
 		r.sealed = append(r.sealed, a.view)
 		r.logEnd = next.base
+		r.holdSnapshotLocked()
 		var ok bool
 		if r.active, ok, err = r.enterActive(next, next.base); err != nil {
 			return err
@@ -316,6 +322,7 @@ func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
 	if a.size == f.log {
 		return true, nil
 	}
+	a.log.suspect()
 	r.unsynced = append(r.unsynced, a.log)
 	r.unsyncedAside = append(r.unsyncedAside, a.offsets, a.times)
 	nowMs := r.now().UnixMilli()
@@ -402,14 +409,9 @@ func (r *recovery) finish(o Options, checkpoint epochs) error {
 	r.publishLocked()
 	if r.report.ScannedBytes > 0 || r.report.TruncatedBytes > 0 || r.touched {
 		r.names++
-		f, err := r.beginSyncLocked(true)
-		if err == nil {
-			err = r.touch(f)
-		}
-		if err != nil {
+		if err := r.syncUnlocked(true); err != nil {
 			return err
 		}
-		r.endSyncLocked(f)
 	}
 	if o.LogStart > r.logEnd {
 		r.logger.Warn("log ends before its log start and begins there anew", "logEnd", r.logEnd, "logStart", o.LogStart)

@@ -56,7 +56,14 @@ func (l *Log) Retain(now time.Time) (deleted int, err error) {
 	if err := l.repairLocked(); err != nil {
 		return 0, fmt.Errorf("repair indexes of %s: %w", l.tp, err)
 	}
-	n, err := l.releasedLocked(now)
+	n, end, err := l.releasedLocked(now)
+	if err == nil && n > 0 && end > l.recoveryPoint {
+		// What the records left behind, the producers' state, must be on disk before they go. The sync waits without
+		// the lock, so look again afterwards.
+		if err = l.syncUnlocked(true); err == nil {
+			n, _, err = l.releasedLocked(now)
+		}
+	}
 	if err == nil && n > 0 {
 		err = l.deleteFirstLocked(n, now)
 	}
@@ -66,8 +73,8 @@ func (l *Log) Retain(now time.Time) (deleted int, err error) {
 	return n, nil
 }
 
-// releasedLocked returns how many segments from the first on may go.
-func (l *Log) releasedLocked(now time.Time) (int, error) {
+// releasedLocked returns how many segments from the first on may go, and where the last of them ends.
+func (l *Log) releasedLocked(now time.Time) (n int, end kafka.Offset, err error) {
 	w := l.files.window()
 	defer l.files.release(w)
 	bound := min(l.deletionBound.Load(), l.logEnd)
@@ -76,24 +83,20 @@ func (l *Log) releasedLocked(now time.Time) (int, error) {
 		size += l.sealed[i].size
 	}
 	excess := size - l.cfg.RetentionBytes
-	for i := range len(l.sealed) + 1 {
-		sealed := i < len(l.sealed)
-		v := &l.active.view
+	for ; n <= len(l.sealed); n++ {
+		sealed := n < len(l.sealed)
+		v, vEnd := &l.active.view, l.logEnd
 		if sealed {
-			v = &l.sealed[i]
+			v, vEnd = &l.sealed[n], l.sealed[n].next
 		}
-		end := l.logEnd
-		if sealed {
-			end = v.next
+		if vEnd > bound || !sealed && v.size == 0 {
+			break
 		}
-		if end > bound || !sealed && v.size == 0 {
-			return i, nil
-		}
-		release := end <= l.logStart && sealed
+		release := vEnd <= l.logStart && sealed
 		if l.cfg.Delete && !release && l.cfg.RetentionMs >= 0 {
 			newest, err := l.newestMs(v, w, sealed)
 			if err != nil {
-				return 0, err
+				return 0, 0, err
 			}
 			release = now.UnixMilli()-newest > l.cfg.RetentionMs
 		}
@@ -101,11 +104,12 @@ func (l *Log) releasedLocked(now time.Time) (int, error) {
 			release = excess >= v.size && v.size > 0
 		}
 		if !release {
-			return i, nil
+			break
 		}
 		excess -= v.size
+		end = vEnd
 	}
-	return len(l.sealed) + 1, nil
+	return n, end, nil
 }
 
 // newestMs returns the largest timestamp in a segment, or when it was last written if its records have none.

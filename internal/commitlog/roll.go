@@ -37,16 +37,10 @@ func (l *Log) rollLocked(base kafka.Offset) error {
 	if err := old.seal(); err != nil {
 		return errors.Join(err, l.discard(next))
 	}
-	snapshot, err := l.writeSnapshotLocked()
-	if err != nil {
-		return errors.Join(err, l.discard(next))
-	}
+	l.holdSnapshotLocked()
 	l.unsyncedAside = append(l.unsyncedAside, old.offsets, old.times)
 	if old.aborted > 0 {
 		l.unsyncedAside = append(l.unsyncedAside, old.txns)
-	}
-	if snapshot != nil {
-		l.unsyncedAside = append(l.unsyncedAside, snapshot)
 	}
 	if n := len(l.unsynced); n == 0 || l.unsynced[n-1] != old.log {
 		l.unsynced = append(l.unsynced, old.log) // sealing may have cut preallocated space off

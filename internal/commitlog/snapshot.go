@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"moldau/internal/invariant"
 	"moldau/internal/kafka"
 	"moldau/internal/vfs"
 )
@@ -84,28 +85,61 @@ func (l *Log) snapshotPath(offset kafka.Offset) string {
 	return filepath.Join(l.dir, fileName(offset, snapshotSuffix))
 }
 
-// writeSnapshotLocked stores the producers' state at the log end, unsynced, and returns the file to sync; nil if there is
-// one already.
-func (l *Log) writeSnapshotLocked() (*file, error) {
-	i, found := slices.BinarySearch(l.snapshots, l.logEnd)
-	if found {
-		return nil, nil
+// heldSnapshot is a producer snapshot that waits in memory until all below its offset is on disk. A snapshot file is a
+// promise: recovery begins at one and trusts what lies before.
+type heldSnapshot struct {
+	offset  kafka.Offset
+	content []byte
+}
+
+// holdSnapshotLocked takes the producers' state at the log end, for the next sync to write.
+func (l *Log) holdSnapshotLocked() {
+	if n := len(l.held); n > 0 && l.held[n-1].offset == l.logEnd || slices.Contains(l.snapshots, l.logEnd) ||
+		l.logEnd == l.firstBaseLocked() && len(l.producers.byID) == 0 {
+		return
 	}
-	f := l.files.file(l.snapshotPath(l.logEnd))
-	err := f.create()
-	if err == nil {
-		err = f.writeAt(l.producers.encode(), 0)
+	l.held = append(l.held, heldSnapshot{offset: l.logEnd, content: l.producers.encode()})
+}
+
+// writeSnapshotsLocked writes the held snapshots up to an offset, and returns their open files, which have to be synced
+// and closed.
+func (l *Log) writeSnapshotsLocked(upTo kafka.Offset) (files []vfs.File, err error) {
+	for len(l.held) > 0 && l.held[0].offset <= upTo {
+		h := l.held[0]
+		f, err := l.fs.Open(l.snapshotPath(h.offset), vfs.Create|vfs.Truncate)
+		if err != nil {
+			return files, err
+		}
+		files = append(files, f)
+		if _, err := f.WriteAt(h.content, 0); err != nil {
+			return files, err
+		}
+		l.held = l.held[1:]
+		if i, found := slices.BinarySearch(l.snapshots, h.offset); !found {
+			l.snapshots = slices.Insert(l.snapshots, i, h.offset)
+		}
 	}
-	if err != nil {
-		return nil, errors.Join(err, f.close())
+	return files, nil
+}
+
+// syncSnapshots syncs and closes what writeSnapshotsLocked has written, and makes the names durable.
+func (l *Log) syncSnapshots(files []vfs.File, dir string) error {
+	if len(files) == 0 {
+		return nil
 	}
-	l.snapshots = slices.Insert(l.snapshots, i, l.logEnd)
-	l.names++
-	return f, nil
+	var errs []error
+	for _, f := range files {
+		errs = append(errs, f.SyncData(), f.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return l.fs.SyncDir(dir)
 }
 
 // removeSnapshotsLocked removes the snapshots for which drop holds.
 func (l *Log) removeSnapshotsLocked(drop func(kafka.Offset) bool) error {
+	l.held = slices.DeleteFunc(l.held, func(h heldSnapshot) bool { return drop(h.offset) })
 	var errs []error
 	l.snapshots = slices.DeleteFunc(l.snapshots, func(offset kafka.Offset) bool {
 		if !drop(offset) {
@@ -122,6 +156,14 @@ func (l *Log) removeSnapshotsLocked(drop func(kafka.Offset) bool) error {
 // loadSnapshotLocked sets the producers' state to that of the newest readable snapshot at or below upTo and returns its
 // offset. Without one the state is empty and the offset that of the log's first segment. Unreadable ones are removed.
 func (l *Log) loadSnapshotLocked(upTo kafka.Offset) (kafka.Offset, error) {
+	for i := len(l.held) - 1; i >= 0; i-- {
+		if h := l.held[i]; h.offset <= upTo { // newer than all on disk
+			ps, err := parseSnapshot(h.content, l.now().UnixMilli())
+			invariant.Check(err == nil, "%s: own producer snapshot at %d cannot be read: %v", l.tp, h.offset, err)
+			l.producers = ps
+			return h.offset, nil
+		}
+	}
 	for i := len(l.snapshots) - 1; i >= 0; i-- {
 		offset := l.snapshots[i]
 		if offset > upTo {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"syscall"
 
 	"moldau/internal/kafka"
@@ -32,20 +31,49 @@ type flush struct {
 // index entries, a producer snapshot and the epochs. After an error the log has failed for good.
 func (l *Log) Sync() (syncedEnd kafka.Offset, err error) {
 	l.mu.Lock()
-	f, err := l.beginSyncLocked(false)
-	l.mu.Unlock()
-	if err == nil {
-		err = l.touch(f)
-	}
-	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err != nil {
+	if err := l.syncUnlocked(false); err != nil {
 		return l.syncedEnd, fmt.Errorf("sync log %s: %w", l.tp, err)
 	}
-	if !l.closed {
-		l.endSyncLocked(f)
-	}
 	return l.syncedEnd, nil
+}
+
+// syncUnlocked does the work of Sync; recovery asks for a new recovery point in any case. It is called with Log.mu held,
+// and lets go of it while it waits for the disk.
+func (l *Log) syncUnlocked(recovery bool) error {
+	f, err := l.beginSyncLocked(recovery)
+	if err != nil {
+		return err
+	}
+	l.mu.Unlock()
+	err = l.touch(f)
+	l.mu.Lock()
+	if err == nil {
+		err = l.usableLocked()
+	}
+	if err != nil {
+		return err
+	}
+	l.endSyncLocked(f)
+	if !f.recovery || f.truncations != l.truncations {
+		return nil
+	}
+	// Only now that all below is on disk may a snapshot say so.
+	snapshots, err := l.writeSnapshotsLocked(f.end)
+	dir := l.dir
+	l.mu.Unlock()
+	if err = errors.Join(err, l.syncSnapshots(snapshots, dir)); err != nil && !errors.Is(err, syscall.ENOSPC) {
+		err = l.fail(err)
+	}
+	l.mu.Lock()
+	if errors.Is(err, syscall.ENOSPC) {
+		l.logger.Warn("disk full, the recovery point stays", "offset", l.recoveryPoint, "err", err)
+		return nil
+	}
+	if err == nil && !l.closed && f.truncations == l.truncations {
+		l.endRecoveryLocked(f)
+	}
+	return err
 }
 
 // Dirty returns how many bytes were appended that are not known to be on disk, and whether Sync has anything to do.
@@ -93,15 +121,7 @@ func (l *Log) prepareRecoveryLocked() error {
 	if l.active.aborted > 0 {
 		l.unsyncedAside = append(l.unsyncedAside, l.active.txns)
 	}
-	if l.logEnd > l.firstBaseLocked() || len(l.producers.byID) > 0 {
-		snapshot, err := l.writeSnapshotLocked()
-		if err != nil {
-			return err
-		}
-		if snapshot != nil {
-			l.unsyncedAside = append(l.unsyncedAside, snapshot)
-		}
-	}
+	l.holdSnapshotLocked()
 	return l.writeEpochsLocked()
 }
 
@@ -141,14 +161,18 @@ func (l *Log) endSyncLocked(f *flush) {
 		return
 	}
 	l.synced.Store(max(l.synced.Load(), f.appended))
-	if f.recovery && f.end > l.recoveryPoint {
-		l.recoveryPoint = f.end
-		l.sinceRecovery = l.appended.Load() - f.appended
-		l.dropOldSnapshotsLocked()
-	}
 	if f.end > l.syncedEnd {
 		l.syncedEnd = f.end
 		l.publishLocked()
+	}
+}
+
+// endRecoveryLocked moves the recovery point to where a finished sync began.
+func (l *Log) endRecoveryLocked(f *flush) {
+	if f.end > l.recoveryPoint {
+		l.recoveryPoint = f.end
+		l.sinceRecovery = l.appended.Load() - f.appended
+		l.dropOldSnapshotsLocked()
 	}
 }
 
@@ -156,13 +180,7 @@ func (l *Log) endSyncLocked(f *flush) {
 func (l *Log) forgetSyncedLocked(names int) {
 	l.namesSynced = max(l.namesSynced, names)
 	l.unsynced = slices.DeleteFunc(l.unsynced, (*file).clean)
-	l.unsyncedAside = slices.DeleteFunc(l.unsyncedAside, func(f *file) bool {
-		done := f.clean()
-		if done && strings.HasSuffix(f.name(), snapshotSuffix) {
-			_ = f.close() // it is never written again
-		}
-		return done
-	})
+	l.unsyncedAside = slices.DeleteFunc(l.unsyncedAside, (*file).clean)
 }
 
 // dropOldSnapshotsLocked removes the snapshots that stood for earlier recovery points. Those at the base of a segment
@@ -184,7 +202,7 @@ func (l *Log) settleLocked() error {
 			return err
 		}
 	}
-	if !changed && !l.epochsDirty && (len(l.snapshots) == 0 && l.logEnd == l.firstBaseLocked() || l.recoveryPoint == l.logEnd) {
+	if !changed && !l.epochsDirty && l.recoveryPoint == l.logEnd {
 		return nil
 	}
 	if err := l.prepareRecoveryLocked(); err != nil {
@@ -198,6 +216,10 @@ func (l *Log) settleLocked() error {
 	}
 	if err := l.fs.SyncDir(l.dir); err != nil {
 		return l.fail(err)
+	}
+	snapshots, err := l.writeSnapshotsLocked(l.logEnd)
+	if err = errors.Join(err, l.syncSnapshots(snapshots, l.dir)); err != nil {
+		return err
 	}
 	l.forgetSyncedLocked(l.names)
 	l.synced.Store(l.appended.Load())

@@ -1,0 +1,582 @@
+package commitlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"moldau/internal/batch"
+	"moldau/internal/kafka"
+	"moldau/internal/vfs"
+)
+
+// piece is one batch as it was appended.
+type piece struct{ b batch.Batch }
+
+// world drives a log and knows what must and what may be found on its disk after a crash at any moment.
+type world struct {
+	t      testing.TB
+	mem    *vfs.Mem
+	o      Options
+	clk    *clock
+	l      *Log
+	seq    map[int64]int32
+	pieces []piece // of the log now, those that retention has deleted included
+	trying []piece // of the append that is going on
+	start  kafka.Offset
+	kept   kafka.Offset // below it nothing may be lost
+	// point is the highest recovery point that anybody ever stored, not taken back by truncations.
+	point   kafka.Offset
+	emptied kafka.Offset // where a TruncateFullyAt that is going on will begin anew, or -1
+	fails   int          // calls that returned an error
+}
+
+func newWorld(t testing.TB, mem *vfs.Mem, fs vfs.FS, c Config) *world {
+	clk := &clock{ms: startMs}
+	for _, dir := range []string{"/data/orders-0", "/data", "/"} { // the folder is its owner's to make durable
+		if err := errors.Join(mem.MkdirAll(dir), mem.SyncDir(dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &world{t: t, mem: mem, clk: clk, seq: map[int64]int32{}, emptied: -1,
+		o: Options{FS: fs, Dir: testDir, TP: testTP, Config: c, Files: NewFiles(fs, 7), Now: clk.now, ProducerExpiryMs: 86400000}}
+}
+
+// failed notes an error; a log that has failed or could not be opened is opened again, as after a restart.
+func (w *world) failed(err error) bool {
+	if err == nil {
+		return false
+	}
+	w.fails++
+	if w.l != nil && w.l.usable() == nil {
+		return true
+	}
+	w.reopen(false)
+	return true
+}
+
+func (w *world) reopen(clean bool) {
+	if w.l != nil {
+		w.l.Abandon()
+	}
+	w.o.RecoveryPoint, w.o.LogStart, w.o.Clean = w.point, w.start, clean
+	for range 5 {
+		l, _, err := Open(w.o)
+		if err != nil {
+			w.fails++
+			w.o.Clean = false
+			continue
+		}
+		w.l = l
+		// What was lost is lost; producers begin anew where the log ends.
+		for len(w.pieces) > 0 && w.pieces[len(w.pieces)-1].b.NextOffset() > l.LogEnd() {
+			w.pieces = w.pieces[:len(w.pieces)-1]
+		}
+		if w.emptied >= 0 && l.LogStart() == l.LogEnd() && l.LogEnd() == w.emptied {
+			w.pieces = nil
+		}
+		for _, p := range w.trying {
+			if p.b.NextOffset() <= l.LogEnd() {
+				w.pieces = append(w.pieces, p)
+			}
+		}
+		w.trying, w.emptied = nil, -1
+		clear(w.seq)
+		for _, p := range l.Producers() {
+			w.seq[p.ProducerID] = p.LastSequence + 1
+		}
+		w.l.SetDeletionBound(w.l.LogEnd())
+		return
+	}
+	w.t.Fatalf("the log does not open")
+}
+
+func (w *world) append(pid int64, n int, transactional bool) {
+	o := batch.BuildOptions{Transactional: transactional}
+	if pid >= 0 {
+		o.Producer = &batch.Producer{ID: pid, BaseSequence: w.seq[pid]}
+	}
+	w.clk.ms += 10
+	w.put(pid, n, records(fmt.Sprint("p", pid, "-", w.clk.ms), n, o, w.clk.ms))
+}
+
+func (w *world) marker(pid int64, commit bool) {
+	t := batch.ControlAbort
+	if commit {
+		t = batch.ControlCommit
+	}
+	bu := batch.NewBuilder(batch.BuildOptions{Transactional: true, Control: true, Producer: &batch.Producer{ID: pid, BaseSequence: -1}})
+	m := batch.EndTxnMarker{CoordinatorEpoch: 1}
+	bu.Add(batch.Record{Timestamp: w.clk.ms, Key: t.Key(), Value: m.AppendTo(nil)})
+	w.put(-1, 1, bu.Build())
+}
+
+func (w *world) put(pid int64, n int, b batch.Batch) {
+	w.trying = []piece{{b}}
+	a, err := w.l.Append(b, AppendOptions{LeaderEpoch: kafka.Epoch(w.clk.ms / 100 % 1000), Now: w.clk.ms})
+	if w.failed(err) {
+		w.trying = nil
+		return
+	}
+	if a.Duplicate {
+		w.t.Fatalf("taken for a duplicate of %d-%d", a.First, a.Last)
+	}
+	w.pieces, w.trying = append(w.pieces, w.trying...), nil
+	if pid >= 0 {
+		w.seq[pid] += int32(n)
+	}
+	w.l.SetDeletionBound(w.l.LogEnd())
+}
+
+func (w *world) sync() {
+	end, err := w.l.Sync()
+	if w.failed(err) {
+		return
+	}
+	w.kept = max(w.kept, end)
+	w.point = max(w.point, w.l.RecoveryPoint())
+}
+
+func (w *world) truncate(to kafka.Offset) {
+	for _, p := range w.pieces {
+		if p.b.NextOffset() > to {
+			w.kept = min(w.kept, p.b.BaseOffset()) // the batch that to lies in goes as a whole
+			break
+		}
+	}
+	if to < w.l.Segments()[0].BaseOffset {
+		w.emptied = to
+		w.start = min(w.start, to)
+	}
+	if w.failed(w.l.Truncate(to)) {
+		return
+	}
+	for len(w.pieces) > 0 && w.pieces[len(w.pieces)-1].b.NextOffset() > to {
+		w.pieces = w.pieces[:len(w.pieces)-1]
+	}
+	w.emptied = -1
+	w.resetSequences()
+}
+
+func (w *world) truncateFully(at kafka.Offset) {
+	w.kept, w.emptied = 0, at
+	if w.failed(w.l.TruncateFullyAt(at)) {
+		return
+	}
+	w.pieces, w.emptied, w.start, w.kept = nil, -1, at, at
+	w.resetSequences()
+}
+
+func (w *world) resetSequences() {
+	clear(w.seq)
+	for _, p := range w.l.Producers() {
+		w.seq[p.ProducerID] = p.LastSequence + 1
+	}
+}
+
+func (w *world) setStart(to kafka.Offset) {
+	if !w.failed(w.l.SetLogStart(to)) {
+		w.start = max(w.start, to)
+	}
+}
+
+func (w *world) retain() {
+	w.clk.ms += 10
+	_, err := w.l.Retain(w.clk.now())
+	if w.failed(err) {
+		return
+	}
+	w.point = max(w.point, w.l.RecoveryPoint())
+	w.start = max(w.start, w.l.LogStart())
+	_, err = w.l.DeletePending(w.clk.now().Add(time.Hour))
+	w.failed(err)
+}
+
+func (w *world) closeAndOpen() {
+	err := w.l.Close()
+	if err == nil {
+		w.kept = w.l.LogEnd()
+	} else {
+		w.fails++
+	}
+	w.reopen(err == nil)
+	if err == nil && w.l.LogEnd() < w.kept {
+		w.t.Fatalf("log end %d after a clean stop at %d", w.l.LogEnd(), w.kept)
+	}
+}
+
+// script is the workload: everything that changes the disk, several times, in an order that mixes it.
+func (w *world) script() {
+	w.reopen(false)
+	for round := range 3 {
+		for i := range 9 {
+			w.append(int64(1+i%2), 1+i%4, false)
+			if i%4 == 3 {
+				w.sync()
+			}
+		}
+		w.append(7, 2, true)
+		w.append(-1, 1, false)
+		w.marker(7, round == 1)
+		w.append(8, 1, true)
+		w.marker(8, false)
+		w.sync()
+		w.append(1, 3, false)
+		w.append(1, 2, false)
+		w.truncate(w.l.LogEnd() - 4)
+		w.append(2, 2, false)
+		w.truncate(w.l.LogEnd() - 25)
+		for range 6 {
+			w.append(3, 2, false)
+		}
+		w.closeAndOpen()
+		w.append(3, 1, false)
+		w.setStart(w.l.LogStart() + 7)
+		w.retain()
+		w.append(2, 5, false)
+		if round == 1 {
+			w.truncateFully(w.l.LogEnd() + 10)
+			for range 5 {
+				w.append(4, 3, false)
+			}
+			w.sync()
+		}
+	}
+	w.closeAndOpen()
+	w.sync()
+}
+
+// check opens a disk as a crash left it and compares it with what it has to hold.
+func (w *world) check(mem *vfs.Mem, point kafka.Offset, what string) {
+	t := w.t
+	o := w.o
+	o.FS, o.Files, o.Clean = mem, NewFiles(mem, 7), false
+	o.RecoveryPoint, o.LogStart = point, w.start
+	l, r, err := Open(o)
+	if err != nil {
+		t.Fatalf("%s: open: %v", what, err)
+	}
+	w.compare(l, what)
+	if l.SyncedEnd() != l.LogEnd() {
+		t.Fatalf("%s: recovered up to %d, synced up to %d", what, l.LogEnd(), l.SyncedEnd())
+	}
+	end, producers := l.LogEnd(), l.Producers()
+	l.Abandon()
+
+	// What was recovered is durable, and a second recovery has nothing to do.
+	if r.ScannedBytes > 0 {
+		mem = mem.CrashClone(rand.New(rand.NewPCG(1, 1)), 0)
+	}
+	o.FS, o.Files, o.RecoveryPoint = mem, NewFiles(mem, 7), point
+	l, again, err := Open(o)
+	if err != nil {
+		t.Fatalf("%s: open again: %v", what, err)
+	}
+	if again.TruncatedBytes != 0 || l.LogEnd() != end || !reflect.DeepEqual(l.Producers(), producers) {
+		t.Fatalf("%s: first recovery %+v to %d, second %+v to %d", what, r, end, again, l.LogEnd())
+	}
+	w.compare(l, what+", second open")
+	if _, err := l.Append(records("after", 2, batch.BuildOptions{}, startMs), AppendOptions{}); err != nil {
+		t.Fatalf("%s: append after recovery: %v", what, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatalf("%s: close: %v", what, err)
+	}
+	checkIndexes(t, mem, o.Config, what)
+	o.Clean, o.Files = true, NewFiles(mem, 7)
+	if l, r, err = Open(o); err != nil || l.LogEnd() != end+2 || r.ScannedBytes != 0 {
+		t.Fatalf("%s: after a clean stop: end %d, %+v, %v", what, l.LogEnd(), r, err)
+	}
+	l.Abandon()
+}
+
+// compare checks that a recovered log is a prefix of what was appended and holds all that was synced.
+func (w *world) compare(l *Log, what string) {
+	t := w.t
+	all := append(slices.Clone(w.pieces), w.trying...)
+	if w.emptied >= 0 && l.LogStart() == l.LogEnd() && (l.LogEnd() == w.emptied || l.LogEnd() == w.start) {
+		return // as it shall be, or all that is left is below the log start
+	}
+	if l.LogEnd() < w.kept {
+		t.Fatalf("%s: log ends at %d, %d was synced", what, l.LogEnd(), w.kept)
+	}
+	first := l.Segments()[0].BaseOffset
+	var want []byte
+	var wantOffsets []kafka.Offset
+	end := first
+	for _, p := range all {
+		if p.b.BaseOffset() >= first && p.b.NextOffset() <= l.LogEnd() {
+			want = append(want, p.b...)
+			end = p.b.NextOffset()
+			wantOffsets = append(wantOffsets, p.b.BaseOffset())
+		}
+	}
+	if len(wantOffsets) > 0 && wantOffsets[0] != first || end != l.LogEnd() {
+		t.Fatalf("%s: log [%d, %d) does not begin and end with batches: %v", what, first, l.LogEnd(), wantOffsets)
+	}
+	if l.LogStart() > max(first, w.start) || l.LogStart() < first {
+		t.Fatalf("%s: log start %d, first segment %d, stored %d", what, l.LogStart(), first, w.start)
+	}
+	l.mu.Lock()
+	l.logStart = first // look at the bytes before the log start too
+	l.publishLocked()
+	l.mu.Unlock()
+	if got := readAll(t, l, first); !bytes.Equal(got, want) {
+		t.Fatalf("%s: log holds %v, want %v", what, offsets(t, got), offsets(t, want))
+	}
+	w.compareState(l, all, first, what)
+}
+
+// compareState checks producers, epochs and aborted transactions against a replay of every batch that was ever appended.
+func (w *world) compareState(l *Log, all []piece, first kafka.Offset, what string) {
+	t := w.t
+	type state struct {
+		seq      int32
+		last     kafka.Offset
+		txnStart kafka.Offset
+	}
+	want := map[int64]state{}
+	var aborted []AbortedTxn
+	var es epochs
+	for _, p := range all {
+		if p.b.NextOffset() > l.LogEnd() {
+			break
+		}
+		es = es.assign(p.b.LeaderEpoch(), p.b.BaseOffset())
+		id := p.b.ProducerID()
+		if id < 0 {
+			continue
+		}
+		s, known := want[id]
+		if !known {
+			s = state{seq: -1, last: -1, txnStart: -1}
+		}
+		switch {
+		case p.b.Control():
+			m, err := endMarker(p.b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !m.commit && s.txnStart >= 0 && p.b.BaseOffset() >= first {
+				aborted = append(aborted, AbortedTxn{ProducerID: id, FirstOffset: s.txnStart, LastOffset: p.b.BaseOffset()})
+			}
+			s.txnStart = -1
+		default:
+			s.seq, s.last = p.b.LastSequence(), p.b.LastOffset()
+			if p.b.Transactional() && s.txnStart < 0 {
+				s.txnStart = p.b.BaseOffset()
+			}
+		}
+		want[id] = s
+	}
+	got := map[int64]state{}
+	for _, p := range l.Producers() {
+		got[p.ProducerID] = state{seq: p.LastSequence, last: p.LastOffset, txnStart: p.TxnStart}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("%s: producers %v, want %v", what, got, want)
+	}
+	found, err := l.AbortedTxns(0, math.MaxInt64)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	for i := range found {
+		found[i].LastStableOffset = 0
+	}
+	if !slices.Equal(found, aborted) {
+		t.Fatalf("%s: aborted %v, want %v", what, found, aborted)
+	}
+	es = es.cutStart(l.Segments()[0].BaseOffset)
+	for offset := first; offset < l.LogEnd(); offset++ {
+		if l.EpochAt(offset) != es.at(offset) && offset >= w.start {
+			t.Fatalf("%s: epoch at %d is %d, want %d; have %v", what, offset, l.EpochAt(offset), es.at(offset), l.bounds.Load().epochs)
+		}
+	}
+}
+
+// checkIndexes compares the index files of a cleanly closed log with those that its batches call for.
+func checkIndexes(t testing.TB, mem *vfs.Mem, c Config, what string) {
+	t.Helper()
+	entries, err := mem.List(testDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		base, suffix, ok := parseName(e.Name)
+		if !ok || suffix != logSuffix {
+			continue
+		}
+		l := &Log{fs: mem, files: NewFiles(mem, 7), dir: testDir, cfg: c.valid(), now: (&clock{}).now}
+		a := l.newActive(base)
+		content, err := vfs.ReadFile(mem, filepath.Join(testDir, e.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for len(content) > 0 {
+			b, rest, err := batch.Next(content)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", what, e.Name, err)
+			}
+			l.note(a, b, b.Size())
+			content = rest
+		}
+		a.noteTime()
+		for suffix, want := range map[string][]byte{indexSuffix: a.offset.tail, timeIndexSuffix: a.time.tail} {
+			got, err := vfs.ReadFile(mem, filepath.Join(testDir, fileName(base, suffix)))
+			if err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("%s: %s of segment %d holds %x, want %x (%v)", what, suffix, base, got, want, err)
+			}
+		}
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name, tmpSuffix) || strings.HasSuffix(e.Name, swapSuffix) {
+			t.Fatalf("%s: %s is left over", what, e.Name)
+		}
+	}
+}
+
+// TestCrashEverywhere: at every change of the disk the process is killed or the power fails, in several ways.
+func TestCrashEverywhere(t *testing.T) {
+	mem := vfs.NewMem()
+	fs := vfs.NewInject(mem)
+	w := newWorld(t, mem, fs, smallConfig())
+	crashes := 0
+	checkCrash := func(op vfs.Op) {
+		what := fmt.Sprintf("killed before #%d %v", crashes, op)
+		w.check(mem.KillClone(), w.point, what)
+		for i, keep := range []float64{0, 1, 0.5, 0.5, 0.5} {
+			rng := rand.New(rand.NewPCG(uint64(crashes), uint64(i)))
+			w.check(mem.CrashClone(rng, keep), w.point, fmt.Sprintf("power lost before #%d %v, keep %v, variant %d", crashes, op, keep, i))
+		}
+	}
+	fs.Hook = func(op vfs.Op) error {
+		if !op.Kind.Mutates() || t.Failed() {
+			return nil
+		}
+		crashes++
+		done := make(chan struct{})
+		go func() { // so that a failed check ends this goroutine and not the log's, in the middle of its work
+			defer close(done)
+			checkCrash(op)
+		}()
+		<-done
+		return nil
+	}
+	w.script()
+	if w.fails != 0 {
+		t.Fatalf("%d calls failed on a good disk", w.fails)
+	}
+	if crashes < 300 {
+		t.Fatalf("only %d crash points: the script does too little", crashes)
+	}
+	t.Logf("%d crash points", crashes)
+}
+
+// TestErrorEverywhere: each operation of the disk fails once; somebody is told, and the log holds exactly what it
+// acknowledged.
+func TestErrorEverywhere(t *testing.T) {
+	count := func() int64 {
+		mem := vfs.NewMem()
+		fs := vfs.NewInject(mem)
+		newWorld(t, mem, fs, smallConfig()).script()
+		return fs.Count()
+	}()
+	for _, cause := range []error{syscall.EIO, syscall.ENOSPC, vfs.ShortWrite(20, syscall.ENOSPC)} {
+		silent := map[string]string{}
+		for i := range count {
+			mem := vfs.NewMem()
+			var hit vfs.Op
+			fs := vfs.NewInject(mem, func(op vfs.Op) error {
+				if op.Index == i {
+					hit = op
+					return cause
+				}
+				return nil
+			})
+			w := newWorld(t, mem, fs, smallConfig())
+			w.script()
+			what := fmt.Sprintf("%v at operation %d, %v", cause, i, hit)
+			w.compare(w.l, what)
+			exists, err := vfs.Exists(mem, hit.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if evicted := hit.Kind == vfs.OpSyncData && !exists; w.fails == 0 && !evicted { // and deleted before anybody asked
+				silent[hit.Kind.String()+" "+filepath.Ext(hit.Path)] = what
+			}
+			w.l.Abandon()
+		}
+		// Nobody need know that an old snapshot stays, that closing a clean file failed, or that the recovery point
+		// could not move because the disk was full.
+		for kind, what := range silent {
+			if !strings.HasPrefix(kind, "close ") && kind != "remove .snapshot" && !errors.Is(cause, syscall.ENOSPC) {
+				t.Errorf("%s: went unnoticed", what)
+			}
+		}
+	}
+}
+
+// TestFullDisk: while the disk is full appends are refused and reads go on; with space again so do appends.
+func TestFullDisk(t *testing.T) {
+	mem := vfs.NewMem()
+	full := false
+	fs := vfs.NewInject(mem, func(op vfs.Op) error {
+		if full && (op.Kind == vfs.OpWrite || op.Kind == vfs.OpCreate) {
+			return vfs.ShortWrite(13, syscall.ENOSPC)
+		}
+		return nil
+	})
+	w := newWorld(t, mem, fs, smallConfig())
+	w.reopen(false)
+	for i := range 80 {
+		full = i%20 >= 15
+		w.append(1, 1+i%3, false)
+		if i%5 == 0 {
+			w.sync()
+		}
+	}
+	if w.fails < 10 {
+		t.Fatalf("%d appends failed", w.fails)
+	}
+	full = false
+	w.append(1, 1, false)
+	w.compare(w.l, "after the disk was full")
+	w.check(mem.KillClone(), w.point, "killed after the disk was full")
+}
+
+// TestFailedSyncIsForGood: after a failed sync the log does nothing more, however good the disk is again.
+func TestFailedSyncIsForGood(t *testing.T) {
+	mem := vfs.NewMem()
+	fs := vfs.NewInject(mem)
+	w := newWorld(t, mem, fs, smallConfig())
+	w.reopen(false)
+	w.append(1, 1, false)
+	fs.SetRules(vfs.OnOp(vfs.OpSyncData, "*.log", syscall.EIO))
+	if _, err := w.l.Sync(); !errors.Is(err, kerr.KafkaStorageError) || !errors.Is(err, syscall.EIO) {
+		t.Fatalf("sync: %v", err)
+	}
+	fs.SetRules()
+	_, syncErr := w.l.Sync()
+	_, appendErr := w.l.Append(records("x", 1, batch.BuildOptions{}, startMs), AppendOptions{})
+	_, readErr := w.l.Read(0, ReadOptions{MaxBytes: 100, UpTo: 1})
+	_, retainErr := w.l.Retain(w.clk.now())
+	for _, err := range []error{syncErr, appendErr, readErr, retainErr, w.l.Truncate(0), w.l.SetLogStart(0)} {
+		if !errors.Is(err, kerr.KafkaStorageError) {
+			t.Fatalf("a failed log answers %v", err)
+		}
+	}
+	if w.l.SyncedEnd() != 0 {
+		t.Fatalf("synced end %d", w.l.SyncedEnd())
+	}
+}
