@@ -173,7 +173,8 @@ func (n *Node) open() error {
 			return int(n.topicConfig(topic, overrides).MinInSyncReplicas)
 		},
 	})
-	n.loader = metadata.NewLoader(n.controller, n.gate)
+	// The controller is last: its answers leave from there, and what they say is then true of this node.
+	n.loader = metadata.NewLoader(n.gate, n.controller)
 	n.gate.subscribers = []metadata.Subscriber{n.replicas}
 	n.uplink = uplink.New(n.uplinkOptions(clusterID))
 	n.server = server.New(server.Options{

@@ -21,7 +21,7 @@ const (
 	producerPerformance = "org.apache.kafka.tools.ProducerPerformance"
 	verifiableProducer  = "org.apache.kafka.tools.VerifiableProducer"
 	dumpLogSegments     = "org.apache.kafka.tools.DumpLogSegments"
-	configCommand       = "kafka.admin.ConfigCommand"
+	configCommand       = "org.apache.kafka.tools.ConfigCommand"
 	getOffsets          = "org.apache.kafka.tools.GetOffsetShell"
 	deleteRecords       = "org.apache.kafka.tools.DeleteRecordsCommand"
 	metadataQuorum      = "org.apache.kafka.tools.MetadataQuorumCommand"
