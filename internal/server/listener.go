@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -26,13 +27,13 @@ func (s *Server) Serve(ln net.Listener, l Listener) error {
 		_ = ln.Close()
 		return nil
 	}
-	s.mu.listeners[ln] = struct{}{}
+	s.mu.listeners = append(s.mu.listeners, ln)
 	s.running.Add(1)
 	s.mu.Unlock()
 	defer s.running.Done()
 	defer func() {
 		s.mu.Lock()
-		delete(s.mu.listeners, ln)
+		s.mu.listeners = slices.DeleteFunc(s.mu.listeners, func(other net.Listener) bool { return other == ln })
 		s.mu.Unlock()
 		_ = ln.Close()
 	}()
@@ -91,7 +92,7 @@ func (s *Server) welcome(nc net.Conn, l Listener, own *connectionQuota) {
 	}
 	s.mu.nextID++
 	c.id = s.mu.nextID
-	s.mu.conns[c] = struct{}{}
+	s.mu.conns[c.id] = c
 	s.running.Add(1)
 	s.mu.Unlock()
 	s.meters.connections.Inc()
@@ -99,7 +100,7 @@ func (s *Server) welcome(nc net.Conn, l Listener, own *connectionQuota) {
 		defer s.running.Done()
 		c.serve()
 		s.mu.Lock()
-		delete(s.mu.conns, c)
+		delete(s.mu.conns, c.id)
 		s.mu.Unlock()
 		s.meters.connections.Dec()
 		own.leave(ip)

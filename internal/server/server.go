@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,8 +52,8 @@ type Server struct {
 		xsync.Mutex
 		stopped   bool
 		nextID    uint64
-		listeners map[net.Listener]struct{}
-		conns     map[*Conn]struct{}
+		listeners []net.Listener   // that accept
+		conns     map[uint64]*Conn // by id
 	}
 }
 
@@ -70,8 +72,7 @@ func New(o Options) *Server {
 	s.meters = newMeters(o.Metrics)
 	s.routes = newTable(o.Routes, s.meters)
 	s.quota.init(s.limits)
-	s.mu.listeners = make(map[net.Listener]struct{})
-	s.mu.conns = make(map[*Conn]struct{})
+	s.mu.conns = make(map[uint64]*Conn)
 	return s
 }
 
@@ -83,11 +84,11 @@ func (s *Server) Stop(ctx context.Context) error {
 		s.mu.stopped = true
 		close(s.stopping)
 	}
-	for ln := range s.mu.listeners {
+	for _, ln := range s.mu.listeners {
 		_ = ln.Close() // Serve sees it and returns
 	}
-	for c := range s.mu.conns {
-		c.stopReading()
+	for _, id := range slices.Sorted(maps.Keys(s.mu.conns)) {
+		s.mu.conns[id].stopReading()
 	}
 	s.mu.Unlock()
 
@@ -103,8 +104,8 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	cut := len(s.mu.conns)
-	for c := range s.mu.conns {
-		c.cut(errStopped)
+	for _, id := range slices.Sorted(maps.Keys(s.mu.conns)) {
+		s.mu.conns[id].cut(errStopped)
 	}
 	s.mu.Unlock()
 	<-gone
