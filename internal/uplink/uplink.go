@@ -194,6 +194,8 @@ func (u *Uplink) live(ctx context.Context) bool {
 			wait = min(wait, 100*time.Millisecond)
 		case resp.ShouldShutdown:
 			return false
+		case u.isLeaving():
+			wait = min(wait, 20*time.Millisecond) // leaderships are on the move
 		case !resp.IsFenced:
 			closeOnce(u.unfenced)
 		default:
@@ -211,11 +213,7 @@ func (u *Uplink) beat(ctx context.Context) (*kmsg.BrokerHeartbeatResponse, error
 	req.BrokerID = u.o.NodeID
 	req.BrokerEpoch = u.Epoch()
 	req.CurrentMetadataOffset = u.o.Caught()
-	select {
-	case <-u.leaving:
-		req.WantShutdown = true
-	default:
-	}
+	req.WantShutdown = u.isLeaving()
 	for _, dir := range u.o.Offline() {
 		req.OfflineLogDirs = append(req.OfflineLogDirs, dir)
 	}
@@ -224,6 +222,15 @@ func (u *Uplink) beat(ctx context.Context) (*kmsg.BrokerHeartbeatResponse, error
 		return nil, err
 	}
 	return resp, kerr.ErrorForCode(resp.ErrorCode)
+}
+
+func (u *Uplink) isLeaving() bool {
+	select {
+	case <-u.leaving:
+		return true
+	default:
+		return false
+	}
 }
 
 // Shutdown tells the controller that the broker wants to stop and waits until its leaderships have moved as far as they
