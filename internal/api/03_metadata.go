@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -113,7 +115,9 @@ func (a *API) createMissing(r *server.Request, req *kmsg.MetadataRequest, all bo
 		err := checkTopicName(*t.Topic)
 		if err == nil {
 			ctx, cancel := a.within(r, 0)
-			err = a.o.Uplink.AutoCreate(ctx, *t.Topic)
+			if err = a.o.Uplink.AutoCreate(ctx, *t.Topic); err == nil {
+				a.awaitOpen(ctx, *t.Topic)
+			}
 			cancel()
 		}
 		if err != nil {
@@ -124,6 +128,28 @@ func (a *API) createMissing(r *server.Request, req *kmsg.MetadataRequest, all bo
 		}
 	}
 	return faults
+}
+
+// awaitOpen waits a moment for the logs of a topic that has just been made, so that the client, which is about to write to
+// it, does not have to be sent away once.
+func (a *API) awaitOpen(ctx context.Context, topic string) {
+	t, ok := a.o.Image().Topics.ByName(topic)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for id := range t.Partitions.All() {
+		p, err := a.o.Replicas.Partition(kafka.TopicPartition{Topic: topic, Partition: id})
+		if err != nil {
+			continue // on another node, or this one has not come to it yet
+		}
+		select {
+		case <-p.Opened():
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // controllerFor is where admin clients are sent: to this broker if it can be reached, because brokers forward to the

@@ -64,7 +64,7 @@ func (a *API) checkApiVersions(req *kmsg.ApiVersionsRequest) *kerr.Error {
 		return kerr.InvalidRequest
 	}
 	if req.Version >= 5 {
-		if (req.ClusterID == nil) != (req.NodeID == -1) {
+		if (req.ClusterID == nil) != (req.NodeID < 0) {
 			return kerr.InvalidRequest
 		}
 		if req.ClusterID != nil && (*req.ClusterID != a.o.ClusterID || req.NodeID != a.o.NodeID) {

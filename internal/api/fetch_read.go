@@ -53,7 +53,9 @@ func (g *fetching) look() {
 		g.bytes += f.result.bytes
 		switch {
 		case f.result.err == nil:
-			g.urgent = g.urgent || f.result.answer.DivergingEpoch != nil || g.s.follower && f.result.answer.HighWatermark != f.highWatermark
+			// A follower is told at once of a new watermark: its own consumers wait for it.
+			learns := g.s.follower && !g.full && f.result.answer.HighWatermark != f.highWatermark
+			g.urgent = g.urgent || learns || f.result.answer.DivergingEpoch != nil
 		case unknown(f.result.err):
 			g.unknown++
 		default:

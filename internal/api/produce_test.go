@@ -155,6 +155,26 @@ func TestFailedProduceWithoutAcksClosesTheConnection(t *testing.T) {
 	})
 }
 
+// TestAutoCreatedTopicIsReady: once Metadata tells of a topic that it has made, the topic takes records.
+func TestAutoCreatedTopicIsReady(t *testing.T) {
+	inNode(t, nodeOptions{}, func(n *testNode) {
+		c := n.dial(n.broker)
+		defer c.close()
+		req := kmsg.NewPtrMetadataRequest()
+		req.Version, req.AllowAutoTopicCreation = 9, true
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = kmsg.StringPtr("t")
+		req.Topics = append(req.Topics, topic)
+		if resp := c.do(req).(*kmsg.MetadataResponse); resp.Topics[0].ErrorCode != 0 || len(resp.Topics[0].Partitions) != 1 {
+			n.t.Fatalf("%+v", resp.Topics)
+		}
+		resp := c.do(n.produceRequest(9, -1, "t", 0, records(1, plain()))).(*kmsg.ProduceResponse)
+		if p := resp.Topics[0].Partitions[0]; p.ErrorCode != 0 {
+			n.t.Errorf("produce: error %d", p.ErrorCode)
+		}
+	})
+}
+
 // TestWrongNodeTellsWhoLeads: who asks a node that does not lead learns who does, and where (KIP-951).
 func TestWrongNodeTellsWhoLeads(t *testing.T) {
 	inNode(t, nodeOptions{}, func(n *testNode) {

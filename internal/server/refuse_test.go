@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/binary"
+	"net"
 	"runtime"
 	"strings"
 	"testing"
@@ -224,4 +225,64 @@ func TestConnectionLimits(t *testing.T) {
 			w.stop()
 		})
 	})
+}
+
+func TestProtectedListenerIsNotHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Limits{MaxConnections: 1}, Listener{}, apiVersionsRoute())
+		clients := w.dial("10.0.0.1:1")
+		brokers := newMemoryListener()
+		w.run.Go(func() {
+			if err := w.srv.Serve(brokers, Listener{Name: "REPLICATION", Kind: Broker, Protected: true}); err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+		})
+		ours, theirs := net.Pipe()
+		brokers.conns <- memoryConn{theirs, "10.0.0.2:1"}
+		other := &client{t, ours}
+		other.send(1, kmsg.NewPtrApiVersionsRequest())
+		other.receive(kmsg.NewPtrApiVersionsResponse())
+		other.nc.Close()
+		clients.nc.Close()
+		w.stop()
+	})
+}
+
+func TestListenerHasItsOwnLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Limits{}, Listener{Name: "PLAINTEXT", Kind: Broker, MaxConnections: 1}, apiVersionsRoute())
+		first := w.dial("10.0.0.1:1")
+		second := make(chan *client)
+		go func() { second <- w.dial("10.0.0.1:2") }()
+		synctest.Wait()
+		select {
+		case <-second:
+			t.Fatal("a second connection was accepted")
+		default:
+		}
+		first.nc.Close()
+		c := <-second
+		c.send(1, kmsg.NewPtrApiVersionsRequest())
+		c.receive(kmsg.NewPtrApiVersionsResponse())
+		c.nc.Close()
+		w.stop()
+	})
+}
+
+// TestFramePool: a buffer is at least as large as was asked for, and comes back in a class that it can serve.
+func TestFramePool(t *testing.T) {
+	var p frames
+	for _, n := range []int{0, 1, 1023, 1024, 1025, 4096, 70_000, 1<<22 - 1, 1 << 22, 1<<22 + 1, 9 << 20} {
+		f := p.get(n)
+		if len(f.buf) < n {
+			t.Errorf("asked for %d bytes, got %d", n, len(f.buf))
+		}
+		p.put(f)
+		p.put(&frame{buf: make([]byte, n)}) // of odd size, as append makes them
+		for range 3 {
+			if again := p.get(n); len(again.buf) < n {
+				t.Errorf("asked for %d bytes, got %d from the pool", n, len(again.buf))
+			}
+		}
+	}
 }
