@@ -13,9 +13,13 @@ const recordTime = 946684800000
 
 // records is a batch of count records whose values tell their number.
 func records(count int, o batch.BuildOptions) []byte {
+	return recordsAt(recordTime, []byte("k"), count, o)
+}
+
+func recordsAt(ms int64, key []byte, count int, o batch.BuildOptions) []byte {
 	b := batch.NewBuilder(o)
 	for i := range count {
-		b.Add(batch.Record{Timestamp: recordTime, Key: []byte("k"), Value: fmt.Appendf(nil, "v%d", i)})
+		b.Add(batch.Record{Timestamp: ms, Key: key, Value: fmt.Appendf(nil, "v%d", i)})
 	}
 	return b.Build()
 }

@@ -124,6 +124,29 @@ func TestFirstBatchIsWhole(t *testing.T) {
 	})
 }
 
+// TestDeletedTopicEndsTheWait: who waits for records of a topic that goes away learns it at once.
+func TestDeletedTopicEndsTheWait(t *testing.T) {
+	for _, version := range []int16{12, 13} {
+		inNode(t, nodeOptions{}, func(n *testNode) {
+			n.create("t", 1)
+			c := n.dial(n.broker)
+			defer c.close()
+			req := n.fetchRequest(fetchOptions{version: version, maxWaitMs: 1 << 30, minBytes: 1}, "t", map[int32]int64{0: 0})
+			c.send(req)
+			time.Sleep(time.Second)
+			del := kmsg.NewPtrDeleteTopicsRequest()
+			del.Version, del.TimeoutMillis, del.TopicNames = 4, 1000, []string{"t"}
+			n.ask(del)
+			p := told(c.receive(req).(*kmsg.FetchResponse))
+			want := kerr.UnknownTopicOrPartition
+			if version >= 13 {
+				want = kerr.UnknownTopicID
+			}
+			wantError(n.t, p[0].ErrorCode, want)
+		})
+	}
+}
+
 func TestStopEndsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := startNode(t, nodeOptions{})
