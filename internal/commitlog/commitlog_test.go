@@ -19,6 +19,14 @@ const (
 
 var testTP = kafka.TopicPartition{Topic: "orders", Partition: 0}
 
+// tb is what testing.TB and rapid.T have in common.
+type tb interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Fatal(args ...any)
+}
+
 // clock is a wall clock that tests move.
 type clock struct{ ms int64 }
 
@@ -36,7 +44,7 @@ func testOptions(fs vfs.FS, c Config) Options {
 	return Options{FS: fs, Dir: testDir, TP: testTP, Config: c, Files: NewFiles(fs, 64), Now: clk.now, ProducerExpiryMs: 86400000}
 }
 
-func mustOpen(t testing.TB, o Options) (*Log, Recovery) {
+func mustOpen(t tb, o Options) (*Log, Recovery) {
 	t.Helper()
 	l, r, err := Open(o)
 	if err != nil {
@@ -54,7 +62,7 @@ func records(name string, n int, o batch.BuildOptions, timestamp int64) []byte {
 	return bu.Build()
 }
 
-func mustAppend(t testing.TB, l *Log, b []byte) Appended {
+func mustAppend(t tb, l *Log, b []byte) Appended {
 	t.Helper()
 	a, err := l.Append(b, AppendOptions{LeaderEpoch: testEpoch, Now: startMs})
 	if err != nil {
@@ -64,7 +72,7 @@ func mustAppend(t testing.TB, l *Log, b []byte) Appended {
 }
 
 // readAll returns the bytes of all batches from an offset on.
-func readAll(t testing.TB, l *Log, from kafka.Offset) []byte {
+func readAll(t tb, l *Log, from kafka.Offset) []byte {
 	t.Helper()
 	var all []byte
 	for from < l.LogEnd() {
@@ -90,7 +98,7 @@ func readAll(t testing.TB, l *Log, from kafka.Offset) []byte {
 }
 
 // offsets walks batches and returns "base-last" of each.
-func offsets(t testing.TB, b []byte) []string {
+func offsets(t tb, b []byte) []string {
 	t.Helper()
 	var all []string
 	for len(b) > 0 {
