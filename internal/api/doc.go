@@ -15,8 +15,8 @@
 // function, which runs on the connection's writer.
 //
 // Files: routes.go (THE table), one NN_name.go per API key with its decimal key; shared: api.go (owners), topics.go (names,
-// ids and who may be told where a leader is), forward.go (requests that the controller answers), fetch_session.go,
-// fetch_read.go and fetch_metadata.go (the parts of Fetch).
+// ids and where leaders are), forward.go (requests that the controller answers), wait.go (answers that wait for
+// partitions), fetch_cache.go, fetch_session.go, fetch_read.go and fetch_metadata.go (the parts of Fetch), metrics.go.
 //
 // Not obvious:
 //   - Every API except Produce, Metadata and ApiVersions runs only when the connection's earlier requests are answered, so

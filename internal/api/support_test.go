@@ -105,8 +105,8 @@ func TestTable(t *testing.T) {
 		if req == nil || r.min < 0 || r.min > r.max || r.max > req.MaxVersion() {
 			t.Errorf("%s: versions %d to %d", name, r.min, r.max)
 		}
-		if r.lowest() > r.min {
-			t.Errorf("%s: told from %d on, served from %d on", name, r.lowest(), r.min)
+		if r.told > r.min {
+			t.Errorf("%s: told from %d on, served from %d on", name, r.told, r.min)
 		}
 		if r.on(server.Broker) == nil && r.on(server.Controller) == nil {
 			t.Errorf("%s is served nowhere", name)
