@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -270,6 +271,81 @@ func TestRestart(t *testing.T) {
 		l = open(t, s, "orders", 1)
 		if l.LogStart() != 3 || l.LogEnd() != 10 || l.SyncedEnd() != 10 || l.StoredHighWatermark() != 8 {
 			t.Fatalf("clean=%v: start %d, end %d, synced %d, watermark %d", clean, l.LogStart(), l.LogEnd(), l.SyncedEnd(), l.StoredHighWatermark())
+		}
+		must(t, s.Stop(true))
+	}
+}
+
+// TestJournalHearsOfEveryChange: not only of the first since the start.
+func TestJournalHearsOfEveryChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		s := run(t, options(fs, "/a"))
+		l := open(t, s, "orders", 1)
+		w := watchSync(l)
+		for i := range int64(4) {
+			appendTo(t, l, 1)
+			must(t, w.wait(i+1))
+			l.SetHighWatermark(i + 1)
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if got := l.dir.journal.recall(l.tp, l.id); got.highWatermark != i+1 || got.recoveryPoint > i+1 {
+				t.Fatalf("after record %d the journal says %+v", i, got)
+			}
+		}
+		if _, err := fs.Stat("/a/" + highWatermarkFile); err != nil {
+			t.Fatalf("the first change did not reach Kafka's checkpoint: %v", err)
+		}
+		old := l.dir.journal.written[1][0]
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if text, err := vfs.ReadFile(fs, "/a/"+highWatermarkFile); err != nil || string(text) != "0\n1\norders 0 4\n" || l.dir.journal.written[1][0] == old {
+			t.Fatalf("a minute later the checkpoint holds %q, %v", text, err)
+		}
+		must(t, s.Stop(false))
+	})
+}
+
+// TestTruncationLowersTheRecoveryPointFirst: what is written after a cut must be scanned if the next stop is unclean.
+func TestTruncationLowersTheRecoveryPointFirst(t *testing.T) {
+	for _, cut := range []func(l *Log) error{
+		func(l *Log) error { return l.Truncate(4) },
+		func(l *Log) error { return l.TruncateFullyAt(3) },
+	} {
+		mem := vfs.NewMem()
+		fs := vfs.NewInject(mem)
+		s := run(t, options(fs, "/a"))
+		cfg := commitlog.DefaultConfig()
+		cfg.SegmentBytes = 200 // a segment that is full lets the recovery point move on
+		l, err := s.Open(tp("orders", 0), id(1), kafka.DirUnassigned, cfg)
+		must(t, err)
+		w := watchSync(l)
+		for range 10 {
+			a := appendTo(t, l, 1)
+			must(t, w.wait(a.Last+1))
+		}
+		must(t, l.dir.keeper.flush())
+		if l.RecoveryPoint() <= 4 {
+			t.Fatalf("recovery point %d proves nothing", l.RecoveryPoint())
+		}
+		// By the time the log is cut the journal knows.
+		seen := false
+		fs.SetRules(func(op vfs.Op) error {
+			if op.Kind == vfs.OpTruncate && strings.HasSuffix(op.Path, ".log") || op.Kind == vfs.OpCreate || op.Kind == vfs.OpRename {
+				seen = true
+				j, _, err := openJournal(mem.CrashClone(rand.New(rand.NewPCG(1, 1)), 0), "/a")
+				if err != nil {
+					t.Error(err)
+				} else if got := j.recall(l.tp, l.id); got.recoveryPoint > 4 || got.highWatermark > 4 {
+					t.Errorf("%v while the journal says %+v", op, got)
+				}
+			}
+			return nil
+		})
+		must(t, cut(l))
+		fs.SetRules()
+		if !seen {
+			t.Fatal("nothing was cut")
 		}
 		must(t, s.Stop(true))
 	}
