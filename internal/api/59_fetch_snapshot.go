@@ -21,7 +21,7 @@ func (a *API) fetchSnapshot(r *server.Request) server.Reply {
 		resp.ErrorCode = kerr.InconsistentClusterID.Code
 		return r.Answer(resp)
 	}
-	left := min(int(req.MaxBytes), snapshotChunkMax)
+	left := max(min(int(req.MaxBytes), snapshotChunkMax), 1)
 	status := a.o.Quorum.Status()
 	for _, t := range req.Topics {
 		topic := kmsg.NewFetchSnapshotResponseTopic()
