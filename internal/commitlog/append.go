@@ -232,6 +232,7 @@ func (l *Log) appendRunLocked(r run, nowMs int64) error {
 		}
 	}
 	a := l.active
+	a.unseal()
 	if err := l.flushIndexes(a, indexGroup); err != nil {
 		return err
 	}

@@ -161,3 +161,5 @@ func TestAppendReadReopen(t *testing.T) {
 		}
 	}
 }
+
+var noOptions = batch.BuildOptions{}

@@ -19,6 +19,7 @@ import (
 // before the truncation does no harm. It loads the producers as of there and enters the segments before it.
 func (r *recovery) start(trusted kafka.Offset) (kafka.Offset, error) {
 	first := r.segments[0].base
+	trusted = max(trusted, first) // the snapshot there is of records that are gone
 	r.active = r.newActive(first) // for firstBaseLocked
 	for {
 		from, err := r.loadSnapshotLocked(trusted)
@@ -35,17 +36,9 @@ func (r *recovery) start(trusted kafka.Offset) (kafka.Offset, error) {
 			r.report.From = from
 			return from, err
 		}
+		invariant.Check(from > first, "%s: segment %d cannot be entered at its base", r.tp, first)
 		r.logger.Warn("log is damaged below its recovery point, recovery begins earlier", "offset", from)
 		trusted = from - 1
-		if trusted < first {
-			r.producers = producers{}
-			ok, err := r.enter(0, first)
-			if err == nil && !ok {
-				err = fmt.Errorf("segment %d cannot be entered at its start", first)
-			}
-			r.report.From = first
-			return first, err
-		}
 	}
 }
 
@@ -155,6 +148,9 @@ func (r *recovery) enterActive(f *found, from kafka.Offset) (a *active, ok bool,
 			r.report.RebuiltIndexes++
 			r.touched = true
 		}
+		if err := a.findSeal(f, &whole, w); err != nil {
+			return a, false, err
+		}
 		all, err := whole.abortedTxns()
 		if err := ignoreCorrupt(err); err != nil {
 			return a, false, err
@@ -172,6 +168,32 @@ func (r *recovery) enterActive(f *found, from kafka.Offset) (a *active, ok bool,
 		}
 	}
 	return a, true, r.cutIndexes(a, f)
+}
+
+// findSeal keeps the time index entry that a clean stop has added, so that a log that is not appended to is not written
+// to. The first append takes it off again: index files depend on the batches alone.
+func (a *active) findSeal(f *found, whole *view, w *window) error {
+	if len(a.offset.tail) > 0 || len(a.time.tail) > 0 || a.max.Timestamp <= a.lastEntryTime || f.time != int64(a.time.written+1)*timeWidth {
+		return nil
+	}
+	entry, err := whole.time.at(w, a.time.written)
+	if err != nil {
+		return err
+	}
+	if entryTimestamp(entry) == a.max.Timestamp && entryTimeOffset(entry, a.base) == a.max.Offset {
+		a.beforeSeal, a.lastEntryTime = a.lastEntryTime, a.max.Timestamp
+		a.time.written++
+		a.hasSeal = true
+	}
+	return nil
+}
+
+// unseal takes back what findSeal has kept.
+func (a *active) unseal() {
+	if a.hasSeal {
+		a.time.written--
+		a.lastEntryTime, a.hasSeal = a.beforeSeal, false
+	}
 }
 
 // cutIndexes takes off the index files what a does not count, so that no later recovery takes it for good.
@@ -253,7 +275,8 @@ func (r *recovery) trustIndexes(a *active, f *found, whole *view, w *window, fro
 }
 
 // trusted returns how many entries at the start of the file are good: good is asked about one after the other. A file of
-// its real size, as a clean stop leaves it, is judged by its last entry.
+// its real size, as a clean stop leaves it, is judged by its last
+// entries.
 func (x *index) trusted(w *window, good func(entry []byte) bool) (int, error) {
 	if x.written == 0 {
 		return 0, nil
@@ -264,12 +287,14 @@ func (x *index) trusted(w *window, good func(entry []byte) bool) (int, error) {
 	}
 	defer x.f.unpin()
 	w.of(h)
-	last, err := x.read(w, x.written-1, 1)
-	if err != nil {
-		return 0, err
-	}
-	if good(last) {
-		return x.written, nil
+	for n := x.written; n > max(0, x.written-2); n-- { // the last one may be what seal has added
+		last, err := x.read(w, n-1, 1)
+		if err != nil {
+			return 0, err
+		}
+		if good(last) {
+			return n, nil
+		}
 	}
 	for i := range x.written {
 		entry, err := x.read(w, i, 1)
@@ -322,6 +347,7 @@ func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
 	if a.size == f.log {
 		return true, nil
 	}
+	a.unseal()
 	a.log.suspect()
 	r.unsynced = append(r.unsynced, a.log)
 	r.unsyncedAside = append(r.unsyncedAside, a.offsets, a.times)

@@ -55,8 +55,10 @@ type active struct {
 	firstTimestamp int64 // largest timestamp of the first batch, -1 if there is none: rolling by time counts from here
 	createdMs      int64 // rolling by time without timestamps counts from here
 	jitterMs       int64
-	extended       bool // the index files have their full size
-	allocated      bool // the log file may be longer than size
+	hasSeal        bool  // the last time index entry is that of a clean stop, and goes with the next append
+	beforeSeal     int64 // lastEntryTime without it
+	extended       bool  // the index files have their full size
+	allocated      bool  // the log file may be longer than size
 }
 
 func (l *Log) segment(base kafka.Offset) *segment {
