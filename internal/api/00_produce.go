@@ -78,7 +78,7 @@ func (a *API) append(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopic, in *
 		return nil, fmt.Errorf("transactions are not served: %w", kerr.UnsupportedVersion)
 	}
 	config := p.Config()
-	if _, err := batch.Check(b, batch.CheckOptions{
+	info, err := batch.Check(b, batch.CheckOptions{
 		MaxMessageBytes: config.MaxMessageBytes,
 		Now:             a.nowMs(),
 		AppendTime:      config.TimestampTypeAppend,
@@ -88,8 +88,12 @@ func (a *API) append(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopic, in *
 		Deep:            a.o.FullValidation,
 		Client:          true,
 		RefuseZstd:      req.Version < zstdVersion,
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
+	}
+	if !config.TimestampTypeAppend {
+		b.SetCreateTime(info.MaxTimestamp) // a header that lies about its records is put right
 	}
 	done, waiter, err := p.Append(b, replica.AppendOptions{Acks: acks, LeaderEpoch: kafka.NoEpoch})
 	if err != nil {

@@ -56,9 +56,6 @@ type topic struct {
 
 // NewSet returns a Set without partitions. Apply brings them.
 func NewSet(o Options) *Set {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

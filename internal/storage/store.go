@@ -51,9 +51,6 @@ func (o *Options) setDefaults() {
 	o.LazySyncInterval = cmp.Or(o.LazySyncInterval, time.Minute)
 	o.ProducerExpiryMs = cmp.Or(o.ProducerExpiryMs, (24 * time.Hour).Milliseconds())
 	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -19,9 +19,9 @@ type ban struct {
 }
 
 var bans = []ban{
-	{"os", regexp.MustCompile(`.`), regexp.MustCompile(`^(internal/(vfs|cli|node/build)|cmd/|test/)`), false, "the vfs seam"},
-	{"net", regexp.MustCompile(`^(Dial|Listen)`), regexp.MustCompile(`^(internal/(cli|node/build)|test/)`), false, "the listen and dial functions that node is given"},
-	{"time", regexp.MustCompile(`^(Now|Since|Until)$`), regexp.MustCompile(`^(internal/(vfs|cli|node/build)|cmd/|test/)`), false, "the now function that node is given"},
+	{"os", regexp.MustCompile(`.`), regexp.MustCompile(`^(internal/(vfs|cli|sim|node/build)|cmd/|test/)`), false, "the vfs seam"},
+	{"net", regexp.MustCompile(`^(Dial(er|TCP|UDP|Unix|IP|Timeout)?|Listen(TCP|UDP|Unix|IP|Packet|MulticastUDP|Config)?)$`), regexp.MustCompile(`^(internal/(cli|node/build)|test/)`), false, "the listen and dial functions that node is given"},
+	{"time", regexp.MustCompile(`^(Now|Since|Until)$`), regexp.MustCompile(`^(internal/(vfs|cli|sim|node/build)|cmd/|test/)`), false, "the now function that node is given"},
 	{"math/rand", regexp.MustCompile(`.`), nil, true, "crypto/rand, or math/rand/v2 with a seed"},
 	{"math/rand/v2", regexp.MustCompile(`^(N|Int|IntN|Int32|Int32N|Int64|Int64N|Uint\w*|Float\w*|Perm|Shuffle|NormFloat64|ExpFloat64)$`), nil, true, "a generator with a seed"},
 	{"log", regexp.MustCompile(`.`), nil, true, "log/slog"},
@@ -56,8 +56,12 @@ func TestBannedCalls(t *testing.T) {
 // TestNoSleepOnRealTime: a test that sleeps outside a synctest bubble is slow on a fast machine and wrong on a slow one.
 func TestNoSleepOnRealTime(t *testing.T) {
 	src := load(t)
+	bubbles := make(map[string]bool) // folders whose tests run in bubbles
 	for _, f := range src.files {
-		if !f.test || !strings.HasPrefix(f.dir, "internal/") || importNames(f.ast)["synctest"] != "" {
+		bubbles[f.dir] = bubbles[f.dir] || f.test && importNames(f.ast)["synctest"] != ""
+	}
+	for _, f := range src.files {
+		if !f.test || !strings.HasPrefix(f.dir, "internal/") || bubbles[f.dir] {
 			continue
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
