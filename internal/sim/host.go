@@ -29,8 +29,9 @@ type life struct {
 	disk    *disk
 	dead    chan struct{}
 	node    *node.Node
-	started chan error // the outcome of Start
-	gone    chan struct{}
+	started chan error    // the outcome of Start
+	settled chan struct{} // closed when Start has returned
+	gone    chan struct{} // closed when Stop has
 }
 
 // NewHost returns a machine with an empty disk. properties is its server.properties.
@@ -46,7 +47,7 @@ func NewHost(w *World, n *Network, name, properties string, logger *slog.Logger)
 
 // Start starts a process; Started tells when it serves.
 func (h *Host) Start() error {
-	l := &life{dead: make(chan struct{}), started: make(chan error, 1), gone: make(chan struct{})}
+	l := &life{dead: make(chan struct{}), started: make(chan error, 1), settled: make(chan struct{}), gone: make(chan struct{})}
 	l.disk = newDisk(h.world, h.name, h.mem, l.dead)
 	n, err := node.Build(node.Options{
 		Config: h.config, Logger: h.logger, FS: l.disk.fs, Listen: h.network.Listen(h.name), Dial: h.network.Dial(h.name), Now: time.Now,
@@ -69,6 +70,7 @@ func (h *Host) Start() error {
 	go func() {
 		defer cancel()
 		l.started <- n.Start(ctx)
+		close(l.settled)
 	}()
 	return nil
 }
@@ -113,6 +115,7 @@ func (h *Host) Stop() error { return h.leave(h.life) }
 func (h *Host) leave(l *life) error {
 	var stopErr error
 	go func() {
+		<-l.settled // of a dead node it ends with ErrDead, or because its context is over
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		stopErr = l.node.Stop(ctx)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing/synctest"
 	"time"
 )
 
@@ -93,6 +94,7 @@ func (n *Network) Drop(host string) {
 	}
 	for _, c := range gone {
 		c.fail(syscall.ECONNRESET)
+		synctest.Wait() // what one end does about it comes before the next one knows
 	}
 }
 

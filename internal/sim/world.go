@@ -55,10 +55,11 @@ func (w *World) wait(stem string) {
 	<-turn
 }
 
-// Step lets one thing happen: it waits until every goroutine is blocked, and then releases one parked operation or lets
-// a millisecond pass.
+// Step lets one thing happen: it waits until every goroutine is blocked, then releases one parked operation or lets a
+// millisecond pass, and waits for all that follows from it. Whatever the driver does next finds a world at rest.
 func (w *World) Step() {
 	synctest.Wait()
+	defer synctest.Wait()
 	w.mu.Lock()
 	names := make([]string, 0, len(w.parked))
 	for name := range w.parked {
@@ -81,8 +82,8 @@ func (w *World) Step() {
 
 // Run steps until done says so; false if that took more than limit steps.
 func (w *World) Run(limit int, done func() bool) bool {
+	synctest.Wait()
 	for range limit {
-		synctest.Wait()
 		if done() {
 			return true
 		}
