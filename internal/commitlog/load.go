@@ -58,13 +58,22 @@ type found struct {
 }
 
 func (r *recovery) load(o Options) error {
-	if err := r.fs.MkdirAll(r.dir); err != nil {
+	entries, err := r.fs.List(r.dir)
+	if notExist(err) {
+		err = r.fs.MkdirAll(r.dir)
+	}
+	if err != nil {
 		return err
 	}
-	if err := r.sweep(); err != nil {
+	if err := r.sweep(entries); err != nil {
 		return err
 	}
-	if err := r.inventory(); err != nil {
+	if r.touched {
+		if entries, err = r.fs.List(r.dir); err != nil {
+			return err
+		}
+	}
+	if err := r.inventory(entries); err != nil {
 		return err
 	}
 	if len(r.segments) == 0 {
@@ -124,11 +133,7 @@ func (r *recovery) begin(at kafka.Offset) error {
 
 // sweep removes what an interrupted deletion, compaction or checkpoint has left, and ends an interrupted swap of
 // compacted segments. Mirrors LogLoader.removeTempFilesAndCollectSwapFiles.
-func (r *recovery) sweep() error {
-	entries, err := r.fs.List(r.dir)
-	if err != nil {
-		return err
-	}
+func (r *recovery) sweep(entries []vfs.Entry) error {
 	// Compaction writes .cleaned files, renames all of them to .swap, the old ones to .deleted, and drops the suffix. So
 	// as long as a .cleaned file is there, the .swap files from its offset on are not a whole set.
 	incomplete := kafka.Offset(math.MaxInt64)
@@ -207,11 +212,7 @@ func (r *recovery) finishSwap(base kafka.Offset, entries []vfs.Entry) error {
 }
 
 // inventory lists segments and snapshots, and removes index files without a log file.
-func (r *recovery) inventory() error {
-	entries, err := r.fs.List(r.dir)
-	if err != nil {
-		return err
-	}
+func (r *recovery) inventory(entries []vfs.Entry) error {
 	byBase := make(map[kafka.Offset]*found)
 	for _, e := range entries {
 		if offset, suffix, ok := parseName(e.Name); ok && suffix == logSuffix {

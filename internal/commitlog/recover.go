@@ -459,7 +459,7 @@ const scanBytes = 256 << 10
 // next returns the next batch, good until the call after. The error is ErrCorrupt or ErrShort if there is none, anything
 // else if the file cannot be read.
 func (s *scanner) next() (batch.Batch, error) {
-	if err := s.fill(batch.HeaderSize); err != nil {
+	if err := s.fill(batch.PeekSize); err != nil {
 		return nil, err
 	}
 	size, _, magic, err := batch.PeekHeader(s.buf)

@@ -68,6 +68,7 @@ func (l *Log) truncateLocked(to kafka.Offset) error {
 		return err
 	}
 	l.syncedEnd, l.logStart = min(l.syncedEnd, l.logEnd), min(l.logStart, l.logEnd)
+	l.recoveryPoint = min(l.recoveryPoint, l.logEnd)
 	l.publishLocked()
 	return nil
 }
@@ -277,10 +278,7 @@ func (l *Log) truncateFullyLocked(offset kafka.Offset) error {
 	}
 	l.epochs, l.epochsDirty, l.epochUnused = nil, true, false
 	l.producers = producers{}
-	if err := l.writeEpochsLocked(); err != nil {
-		return err
-	}
-	if err := l.fs.SyncDir(l.dir); err != nil {
+	if err := l.writeEpochsLocked(); err != nil { // this syncs the names of the new files too
 		return err
 	}
 	l.logStart, l.logEnd, l.syncedEnd, l.recoveryPoint = offset, offset, offset, offset

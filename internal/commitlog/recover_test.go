@@ -1,0 +1,407 @@
+package commitlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"encoding/binary"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"moldau/internal/batch"
+	"moldau/internal/vfs"
+)
+
+// filled returns a disk with a cleanly stopped log of several segments with everything in it.
+func filled(t tb) (*vfs.Mem, Options, []byte) {
+	mem := vfs.NewMem()
+	w := newWorld(t, mem, mem, smallConfig())
+	w.reopen(false)
+	for i := range 50 {
+		w.append(int64(i%3), 1+i%3, false)
+	}
+	w.append(9, 1, true)
+	w.marker(9, false)
+	w.append(1, 1, false)
+	content := readAll(t, w.l, 0)
+	if err := w.l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := w.o
+	o.RecoveryPoint = w.l.RecoveryPoint()
+	return mem, o, content
+}
+
+func (o Options) on(mem *vfs.Mem) Options {
+	o.FS, o.Files = mem, NewFiles(mem, 7)
+	return o
+}
+
+func write(t tb, fs vfs.FS, path string, content []byte) {
+	t.Helper()
+	f, err := fs.Open(path, vfs.Create|vfs.Truncate)
+	if err == nil {
+		_, err = f.WriteAt(content, 0)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDamagedSideFiles: every file but the log itself may be missing, empty, cut, zeroed or garbled. The log opens with
+// all its records, also by time, and the index files are as before when something had to look at them.
+func TestDamagedSideFiles(t *testing.T) {
+	mem, o, content := filled(t)
+	entries, err := mem.List(testDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damages := map[string]func([]byte) []byte{
+		"missing": nil,
+		"empty":   func([]byte) []byte { return []byte{} },
+		"cut":     func(b []byte) []byte { return b[:len(b)*2/3] },
+		"zeroed":  func(b []byte) []byte { return make([]byte, len(b)) },
+		"garbled": func(b []byte) []byte {
+			for i := range b {
+				b[i] = byte(i*37 + 11)
+			}
+			return b
+		},
+		"longer": func(b []byte) []byte { return append(b, 1, 2, 3, 4, 5) },
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name, logSuffix) {
+			continue
+		}
+		original, err := vfs.ReadFile(mem, filepath.Join(testDir, e.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for damage, apply := range damages {
+			for _, clean := range []bool{true, false} {
+				what := fmt.Sprintf("%s %s, clean=%v", e.Name, damage, clean)
+				disk := mem.KillClone()
+				path := filepath.Join(testDir, e.Name)
+				if apply == nil {
+					if err := disk.Remove(path); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					write(t, disk, path, apply(bytes.Clone(original)))
+				}
+				o := o.on(disk)
+				o.Clean = clean
+				l, _, err := Open(o)
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				if got := readAll(t, l, 0); !bytes.Equal(got, content) {
+					t.Fatalf("%s: log holds %v", what, offsets(t, got))
+				}
+				for offset := int64(0); offset < l.LogEnd(); offset++ { // by the index
+					r, err := l.Read(offset, ReadOptions{MaxBytes: 1, UpTo: l.LogEnd(), AtLeastOne: true})
+					if err != nil || r.FirstBatchOffset > offset || r.NextOffset <= offset {
+						t.Fatalf("%s: read at %d: %+v, %v", what, offset, r, err)
+					}
+					r.Region.Release()
+				}
+				if _, err := l.Retain(time.UnixMilli(startMs)); err != nil {
+					t.Fatalf("%s: retain: %v", what, err)
+				}
+				mustAppend(t, l, records("after", 1, noOptions, startMs+100000))
+				if err := l.Close(); err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				// A sealed index that is only shorter is not wrong. Nothing in a time index can be checked but its size.
+				if !strings.HasSuffix(e.Name, timeIndexSuffix) && (damage == "missing" || damage == "zeroed" || damage == "longer") {
+					checkIndexes(t, disk, o.Config, what)
+				}
+			}
+		}
+	}
+}
+
+// TestDamagedLog: a flipped bit above the recovery point cuts the log there, wherever it is; below nobody looks.
+func TestDamagedLog(t *testing.T) {
+	mem, o, content := filled(t)
+	entries, err := mem.List(testDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name, logSuffix) {
+			last = e.Name
+		}
+	}
+	base, _, _ := parseName(last)
+	path := filepath.Join(testDir, last)
+	segment, err := vfs.ReadFile(mem, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	below := len(content) - len(segment)
+	starts := map[int]int{} // of the batch that a byte is in
+	for rest := segment; len(rest) > 0; {
+		bt, after, err := batch.Next(rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := len(segment) - len(rest)
+		for i := range bt {
+			starts[start+i] = start
+		}
+		rest = after
+	}
+	for i := range segment {
+		if at := i - starts[i]; at < 8 || at >= 12 && at < 16 {
+			continue // base offset and leader epoch are not under the CRC
+		}
+		disk := mem.KillClone()
+		b := bytes.Clone(segment)
+		b[i] ^= 0x10
+		write(t, disk, path, b)
+		o := o.on(disk)
+		o.RecoveryPoint = base
+		l, r := mustOpen(t, o)
+		got := readAll(t, l, 0)
+		if !bytes.HasPrefix(content, got) || len(got) != below+starts[i] {
+			t.Fatalf("flipped bit in byte %d: %d bytes left of %d, %+v", i, len(got), len(content), r)
+		}
+		l.Abandon()
+		l, again := mustOpen(t, o.on(disk))
+		if again.TruncatedBytes != 0 || !bytes.Equal(readAll(t, l, 0), got) {
+			t.Fatalf("flipped bit in byte %d: the second open cuts again: %+v", i, again)
+		}
+		l.Abandon()
+	}
+}
+
+// TestLeftovers: what an interrupted deletion or compaction leaves is removed or brought to its end.
+func TestLeftovers(t *testing.T) {
+	mem, o, content := filled(t)
+	file := func(name string) string { return filepath.Join(testDir, name) }
+	first, err := vfs.ReadFile(mem, file("00000000000000000000.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _ := mustOpen(t, o.on(mem.KillClone()))
+	second := l.Segments()[1].BaseOffset
+	l.Abandon()
+
+	disk := mem.KillClone()
+	for _, name := range []string{
+		"00000000000000000007.log.deleted", "00000000000000000007.index.deleted", "00000000000000000003.snapshot.deleted",
+		"00000000000000000000.log.cleaned", "00000000000000000000.timeindex.cleaned", "00000000000000000005.log.swap",
+		"leader-epoch-checkpoint.tmp", "00000000000000000999.index",
+	} {
+		write(t, disk, file(name), []byte("rest"))
+	}
+	l, _ = mustOpen(t, o.on(disk))
+	if got := readAll(t, l, 0); !bytes.Equal(got, content) {
+		t.Fatalf("log holds %v", offsets(t, got))
+	}
+	l.Abandon()
+	entries, err := disk.List(testDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Size == 4 {
+			t.Errorf("%s is still there", e.Name)
+		}
+	}
+
+	// A compacted first segment, whole, that has not replaced the old one yet: only its second batch is left.
+	disk = mem.KillClone()
+	b, rest, err := batch.Next(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, disk, file("00000000000000000000.log.swap"), rest)
+	write(t, disk, file("00000000000000000000.index.swap"), nil)
+	write(t, disk, file("00000000000000000000.timeindex.swap"), nil)
+	l, _ = mustOpen(t, o.on(disk))
+	if got := readAll(t, l, 0); !bytes.Equal(got, content[len(b):]) {
+		t.Fatalf("after the swap the log holds %v", offsets(t, got))
+	}
+	if l.Segments()[1].BaseOffset != second {
+		t.Fatalf("segments %v", l.Segments())
+	}
+	l.Abandon()
+}
+
+// TestOldFormatIsNotCut: records that Kafka wrote before 0.11 must not be taken for a torn tail.
+func TestOldFormatIsNotCut(t *testing.T) {
+	mem, o, content := filled(t)
+	old := make([]byte, 12, 100)
+	old = append(old, 0, 0, 0, 0, 1, 0)
+	old = append(old, make([]byte, 8+4+4)...)
+	binary.BigEndian.PutUint64(old, 1000)
+	binary.BigEndian.PutUint32(old[8:], uint32(len(old)-12))
+	binary.BigEndian.PutUint32(old[12:], crc32.ChecksumIEEE(old[16:]))
+	entries, err := mem.List(testDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var path string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name, logSuffix) {
+			path = filepath.Join(testDir, e.Name)
+		}
+	}
+	segment, err := vfs.ReadFile(mem, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, mem, path, append(segment, old...))
+	if _, _, err := Open(o.on(mem)); !errors.Is(err, batch.ErrOldMagic) {
+		t.Fatalf("open: %v", err)
+	}
+	old[20]++ // not such a message after all
+	write(t, mem, path, append(segment, old...))
+	l, r, err := Open(o.on(mem))
+	if err != nil || int(r.TruncatedBytes) != len(old) || !bytes.Equal(readAll(t, l, 0), content) {
+		t.Fatalf("open: %+v, %v", r, err)
+	}
+}
+
+// TestPreallocatedIndexes: Kafka's sizes while the segment is active, the real ones once it is not.
+func TestPreallocatedIndexes(t *testing.T) {
+	mem := vfs.NewMem()
+	c := DefaultConfig()
+	c.Preallocate, c.SegmentBytes = true, 4000
+	o := testOptions(mem, c)
+	l, _ := mustOpen(t, o)
+	size := func(name string) int64 {
+		e, err := mem.Stat(filepath.Join(testDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Size
+	}
+	const zero = "00000000000000000000"
+	if i, x, n := size(zero+".index"), size(zero+".timeindex"), size(zero+".log"); i != 10485760 || x != 10485756 || n != 4000 {
+		t.Fatalf("active segment: index %d, time index %d, log %d bytes", i, x, n)
+	}
+	for l.Size() < 5000 {
+		mustAppend(t, l, records("r", 3, noOptions, startMs+l.LogEnd()))
+	}
+	if i, x, n := size(zero+".index"), size(zero+".timeindex"), size(zero+".log"); i != 0 || x != 12 || n != l.Segments()[0].SizeBytes {
+		t.Fatalf("sealed segment: index %d, time index %d, log %d bytes", i, x, n)
+	}
+	want := readAll(t, l, 0)
+	l.Abandon()
+	l, _ = mustOpen(t, o.on(mem)) // zeros behind the last batch
+	if !bytes.Equal(readAll(t, l, 0), want) {
+		t.Fatal("records are lost in preallocated space")
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if used, err := mem.Usage("/"); err != nil || used.Total-used.Free > 1<<20 {
+		t.Fatalf("preallocated indexes take %d bytes of disk", used.Total-used.Free)
+	}
+}
+
+// TestRetention: by time, by size and by log start, never past the high watermark.
+func TestRetention(t *testing.T) {
+	mem := vfs.NewMem()
+	c := smallConfig()
+	clk := &clock{ms: startMs}
+	o := testOptions(mem, c)
+	o.Now = clk.now
+	l, _ := mustOpen(t, o)
+	for i := range 100 {
+		mustAppend(t, l, records("r", 2, noOptions, startMs+int64(i)*1000))
+	}
+	bases := func() (all []int64) {
+		for _, s := range l.Segments() {
+			all = append(all, s.BaseOffset)
+		}
+		return all
+	}
+	retain := func(what string, wantStart int64) {
+		t.Helper()
+		if _, err := l.Retain(clk.now()); err != nil {
+			t.Fatal(err)
+		}
+		if l.LogStart() != wantStart {
+			t.Fatalf("%s: log start %d, want %d; segments %v", what, l.LogStart(), wantStart, bases())
+		}
+	}
+	all := bases()
+	if len(all) < 6 {
+		t.Fatalf("segments %v", all)
+	}
+	c.RetentionMs, c.RetentionBytes = 1, 0
+	l.SetConfig(c)
+	clk.ms = startMs + 1_000_000
+	retain("no high watermark", 0)
+	l.SetDeletionBound(all[1] + 1)
+	retain("high watermark in the second segment", all[1])
+	l.SetDeletionBound(l.LogEnd())
+	c.RetentionMs, c.RetentionBytes = -1, -1
+	l.SetConfig(c)
+	if err := l.SetLogStart(all[2] + 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Read(all[2], ReadOptions{MaxBytes: 1, UpTo: 1000}); !errors.Is(err, kerr.OffsetOutOfRange) {
+		t.Fatalf("read below the log start: %v", err)
+	}
+	retain("log start in the third segment", all[2]+1)
+	if got := bases(); !reflect.DeepEqual(got, all[2:]) {
+		t.Fatalf("segments %v, want %v", got, all[2:])
+	}
+	if err := l.SetLogStart(l.LogEnd() + 1); !errors.Is(err, kerr.OffsetOutOfRange) {
+		t.Fatalf("log start behind the end: %v", err)
+	}
+	c.RetentionBytes = l.Size() - l.Segments()[0].SizeBytes + 1
+	l.SetConfig(c)
+	retain("a byte too few to spare", all[2]+1)
+	c.RetentionBytes--
+	l.SetConfig(c)
+	retain("just enough to spare", all[3])
+	r, err := l.Read(l.LogStart(), ReadOptions{MaxBytes: 1 << 20, UpTo: l.LogEnd()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := readAll(t, l, l.LogStart())
+	c.RetentionBytes, c.RetentionMs = -1, 500_000
+	l.SetConfig(c)
+	end := l.LogEnd()
+	retain("all is old", end)
+	if got := bases(); len(got) != 1 || got[0] != end || l.LogEnd() != end {
+		t.Fatalf("segments %v, log end %d", got, l.LogEnd())
+	}
+	if left, err := l.DeletePending(clk.now().Add(59 * time.Second)); left == 0 || err != nil {
+		t.Fatalf("deleted before file.delete.delay.ms: %d, %v", left, err)
+	}
+	if left, err := l.DeletePending(clk.now().Add(time.Minute)); left != 0 || err != nil {
+		t.Fatalf("still there: %d, %v", left, err)
+	}
+	var b bytes.Buffer
+	if _, err := r.Region.SendTo(&b); err != nil || !bytes.HasPrefix(before, b.Bytes()) || b.Len() == 0 {
+		t.Fatalf("a region of a deleted segment: %d bytes, %v", b.Len(), err)
+	}
+	r.Region.Release()
+	entries, err := mem.List(testDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name, deletedSuffix) || strings.HasSuffix(e.Name, logSuffix) && e.Name != fileName(end, logSuffix) {
+			t.Errorf("%s is left", e.Name)
+		}
+	}
+}
