@@ -5,7 +5,7 @@
 // nobody needs to trust a client of ours. Beside every throughput stands the CPU that broker and client spent, because on
 // a machine that they share the client sets the ceiling.
 //
-// Files: workload.go (what is measured), system.go (on what), rounds.go (in which order), load.go (words for both sides),
+// Files: workload.go (what is measured), system.go and topic.go (on what), rounds.go (in which order), load.go (words for both sides),
 // replay.go with replay_produce.go and replay_fetch.go (the replayer), java.go (Kafka's tools), proc_linux.go (what a
 // process used), report.go (the table), profile.go (CPU profiles of moldau), stage.go (the harness outside of tests).
 //

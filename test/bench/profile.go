@@ -4,24 +4,23 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 )
 
-// profileSeconds is how long a CPU profile lasts; a run may be shorter.
-const profileSeconds = 3
-
-// profileCPU starts to take a CPU profile of a broker and returns the function that waits for it and keeps it. Profiling
+// profileCPU starts to take a CPU profile of a broker for a while and returns the function that waits for it and keeps it. Profiling
 // costs the broker a few percent, so the run under it is the last round and says so in no table.
-func profileCPU(ctx context.Context, b *broker, dir, name string) (keep func() error) {
+func profileCPU(ctx context.Context, b *broker, d time.Duration, dir, name string) (keep func() error) {
 	done := make(chan error, 1)
-	go func() { done <- fetchProfile(ctx, b.profile, filepath.Join(dir, name+".pprof")) }()
+	go func() { done <- fetchProfile(ctx, b.profile, d, filepath.Join(dir, name+".pprof")) }()
 	return func() error { return <-done }
 }
 
-func fetchProfile(ctx context.Context, url, path string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s?seconds=%d", url, profileSeconds), nil)
+func fetchProfile(ctx context.Context, url string, d time.Duration, path string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s?seconds=%d", url, int(math.Ceil(d.Seconds()))), nil)
 	if err != nil {
 		return err
 	}

@@ -88,9 +88,11 @@ func (b *bench) runTogether(ctx context.Context, t harness.T, workloads []worklo
 func (b *bench) warmUp(ctx context.Context, t harness.T, w workload, s system, on *broker) error {
 	b.progress("%-28s %-14s warming up", w.name, s.name)
 	for began := time.Now(); ; {
+		last := time.Now()
 		if _, err := b.limited(ctx, t, w, on); err != nil {
 			return err
 		}
+		on.lastRun = time.Since(last)
 		if !s.jvm || time.Since(began) >= b.scale.warm {
 			return nil
 		}
@@ -100,12 +102,14 @@ func (b *bench) warmUp(ctx context.Context, t harness.T, w workload, s system, o
 func (b *bench) one(ctx context.Context, t harness.T, w workload, s system, on *broker, round int) error {
 	stop := func() error { return nil }
 	if b.profile != "" && on.profile != "" && round == b.scale.rounds-1 && !w.alone {
-		stop = profileCPU(ctx, on, b.profile, w.name+"-"+s.name)
+		stop = profileCPU(ctx, on, on.lastRun, b.profile, w.name+"-"+s.name)
 	}
+	began := time.Now()
 	figures, err := b.limited(ctx, t, w, on)
 	if err != nil {
 		return err
 	}
+	on.lastRun = time.Since(began)
 	if err := stop(); err != nil {
 		return err
 	}

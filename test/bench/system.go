@@ -6,8 +6,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/wire"
@@ -28,6 +26,7 @@ type broker struct {
 	addr    string
 	dir     string // its data folder
 	profile string // URL of its CPU profile, "" without one
+	lastRun time.Duration
 }
 
 // system is a broker and its configuration, to be compared with others.
@@ -62,14 +61,17 @@ func allSystems() []system {
 	}}
 }
 
+// fastDelete makes both systems remove the files of a deleted topic soon, so that its cost can be kept out of the next run.
+const fastDelete = "log.segment.delete.delay.ms=100"
+
 func prepareMoldau(t harness.T, extra ...string) *broker {
-	n := harness.Prepare(t, extra...)
+	n := harness.Prepare(t, append(extra, fastDelete)...)
 	harness.Binary(t) // built now, so that Spawn only starts it
 	return &broker{process: n, addr: n.Addr, dir: n.Dir, profile: "http://" + n.HTTP + "/debug/pprof/profile"}
 }
 
 func prepareKafka(t harness.T, extra ...string) *broker {
-	b := harness.ApacheKafka(t, harness.KafkaVersion).PrepareBroker(t, extra...)
+	b := harness.ApacheKafka(t, harness.KafkaVersion).PrepareBroker(t, append(extra, fastDelete)...)
 	return &broker{process: b, addr: b.Addr, dir: b.Dir}
 }
 
@@ -143,111 +145,4 @@ type stoppedConn struct {
 func (c stoppedConn) Close() error {
 	c.stop()
 	return c.Conn.Close()
-}
-
-// topic is a topic that one run writes or reads.
-type topic struct {
-	name       string
-	id         [16]byte
-	partitions int32
-}
-
-// createTopic creates a topic whose files go soon after its deletion, because a benchmark makes many.
-func createTopic(ctx context.Context, addr, name string, partitions int32) (topic, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(addr))
-	if err != nil {
-		return topic{}, err
-	}
-	defer client.Close()
-	want := kmsg.NewCreateTopicsRequestTopic()
-	want.Topic, want.NumPartitions, want.ReplicationFactor = name, partitions, 1
-	delay := kmsg.NewCreateTopicsRequestTopicConfig()
-	delay.Name, delay.Value = "file.delete.delay.ms", kmsg.StringPtr("100")
-	want.Configs = append(want.Configs, delay)
-	req := kmsg.NewPtrCreateTopicsRequest()
-	req.Topics, req.TimeoutMillis = append(req.Topics, want), 30_000
-	resp, err := req.RequestWith(ctx, client)
-	if err != nil {
-		return topic{}, fmt.Errorf("create topic %s: %w", name, err)
-	}
-	if len(resp.Topics) != 1 {
-		return topic{}, fmt.Errorf("create topic %s: %d topics answered", name, len(resp.Topics))
-	}
-	if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
-		return topic{}, fmt.Errorf("create topic %s: %w", name, err)
-	}
-	t := topic{name: name, id: resp.Topics[0].TopicID, partitions: partitions}
-	return t, awaitLeaders(ctx, client, t)
-}
-
-// awaitLeaders waits until every partition of a topic has a leader that answers for it: a topic is created when the
-// controller has written it down, which is before its broker serves it.
-func awaitLeaders(ctx context.Context, client *kgo.Client, t topic) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	var last error
-	for ctx.Err() == nil {
-		req := kmsg.NewPtrListOffsetsRequest()
-		req.ReplicaID = -1
-		asked := kmsg.NewListOffsetsRequestTopic()
-		asked.Topic = t.name
-		for i := range t.partitions {
-			p := kmsg.NewListOffsetsRequestTopicPartition()
-			p.Partition, p.Timestamp = i, -1
-			asked.Partitions = append(asked.Partitions, p)
-		}
-		req.Topics = append(req.Topics, asked)
-		shards := client.RequestSharded(ctx, req)
-		if last = leadersAnswered(shards, int(t.partitions)); last == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	return fmt.Errorf("topic %s has no leaders: %w", t.name, last)
-}
-
-func leadersAnswered(shards []kgo.ResponseShard, want int) error {
-	good := 0
-	for _, shard := range shards {
-		if shard.Err != nil {
-			return shard.Err
-		}
-		for _, t := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
-			for _, p := range t.Partitions {
-				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-					return fmt.Errorf("partition %d: %w", p.Partition, err)
-				}
-				good++
-			}
-		}
-	}
-	if good != want {
-		return fmt.Errorf("%d of %d partitions answered", good, want)
-	}
-	return nil
-}
-
-func deleteTopic(ctx context.Context, addr, name string) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(addr))
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	req := kmsg.NewPtrDeleteTopicsRequest()
-	one := kmsg.NewDeleteTopicsRequestTopic()
-	one.Topic = kmsg.StringPtr(name)
-	req.TopicNames, req.Topics, req.TimeoutMillis = []string{name}, append(req.Topics, one), 30_000
-	resp, err := req.RequestWith(ctx, client)
-	if err != nil {
-		return fmt.Errorf("delete topic %s: %w", name, err)
-	}
-	for _, t := range resp.Topics {
-		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-			return fmt.Errorf("delete topic %s: %w", name, err)
-		}
-	}
-	return nil
 }

@@ -130,7 +130,7 @@ func onTopic(ctx context.Context, b *broker, f func(topic) ([]figure, error)) ([
 	if err != nil {
 		return nil, err
 	}
-	return figures, deleteTopic(ctx, b.addr, to.name)
+	return figures, b.deleteTopic(ctx, to.name)
 }
 
 // measure runs a client against the broker and returns what both of them did.
