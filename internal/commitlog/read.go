@@ -130,6 +130,16 @@ func (v *view) placeAt(w *window, pos int64) (place, error) {
 	return place{pos: pos, size: size, base: h.BaseOffset(), next: h.NextOffset()}, nil
 }
 
+// placeAfter is placeAt in a walk: least is the lowest offset that the batch may have, and becomes that of the one after.
+func (v *view) placeAfter(w *window, pos int64, least *kafka.Offset) (place, error) {
+	p, err := v.placeAt(w, pos)
+	if err == nil && (p.base < *least || p.next <= p.base) {
+		err = fmt.Errorf("%s at position %d: batch of offsets [%d, %d) where %d is next: %w", v.log.name(), pos, p.base, p.next, *least, batch.ErrCorrupt)
+	}
+	*least = p.next
+	return p, err
+}
+
 // headerAt returns the header of the batch at pos, good until the next use of w, and the size of the batch. w looks into
 // the log file.
 func (v *view) headerAt(w *window, pos int64) (batch.Batch, int64, error) {
@@ -168,8 +178,8 @@ func (v *view) locate(w *window, target kafka.Offset) (place, bool, error) {
 	}
 	defer v.log.unpin()
 	w.of(h)
-	for pos < v.size {
-		p, err := v.placeAt(w, pos)
+	for least := v.base; pos < v.size; {
+		p, err := v.placeAfter(w, pos, &least)
 		if err != nil {
 			return place{}, false, err
 		}
@@ -243,8 +253,9 @@ func (v *view) limit(w *window, first place, upTo kafka.Offset, o ReadOptions) (
 	}
 	defer v.log.unpin()
 	w.of(h)
-	for pos = max(pos, first.pos); pos < end; {
-		p, err := v.placeAt(w, pos)
+	pos = max(pos, first.pos)
+	for least := first.base; pos < end; {
+		p, err := v.placeAfter(w, pos, &least)
 		if err != nil {
 			return 0, 0, err
 		}

@@ -1,0 +1,85 @@
+package commitlog
+
+import (
+	"fmt"
+	"io"
+	"testing"
+
+	"moldau/internal/vfs"
+)
+
+func benchLog(b *testing.B) *Log {
+	fs := vfs.NewOS()
+	o := testOptions(fs, DefaultConfig())
+	o.Dir = b.TempDir()
+	o.Files = NewFiles(fs, 64)
+	l, _, err := Open(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(l.Abandon)
+	return l
+}
+
+func BenchmarkAppend(b *testing.B) {
+	for _, n := range []int{1, 100, 1000} {
+		b.Run(fmt.Sprintf("records=%d", n), func(b *testing.B) {
+			l := benchLog(b)
+			r := records("some value of a usual length", n, noOptions, startMs)
+			b.SetBytes(int64(len(r)))
+			b.ReportAllocs()
+			for b.Loop() {
+				mustAppend(b, l, r)
+			}
+		})
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	l := benchLog(b)
+	for range 20000 {
+		mustAppend(b, l, records("value", 10, noOptions, startMs))
+	}
+	for name, o := range map[string]ReadOptions{
+		"tail":   {MaxBytes: 1 << 20, UpTo: l.LogEnd()},
+		"middle": {MaxBytes: 64 << 10, UpTo: l.LogEnd()},
+	} {
+		from := l.LogEnd() - 10
+		if name == "middle" {
+			from = l.LogEnd() / 2
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r, err := l.Read(from, o)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := r.Region.SendTo(io.Discard); err != nil {
+					b.Fatal(err)
+				}
+				r.Region.Release()
+			}
+		})
+	}
+}
+
+// BenchmarkRecovery opens a log of 100 MB that was not closed.
+func BenchmarkRecovery(b *testing.B) {
+	l := benchLog(b)
+	r := records("some value of a usual length", 300, noOptions, startMs)
+	for l.Size() < 100<<20 {
+		mustAppend(b, l, r)
+	}
+	o := testOptions(l.fs, DefaultConfig())
+	o.Dir = l.dir
+	b.SetBytes(l.Size())
+	for b.Loop() {
+		o.Files = NewFiles(l.fs, 64)
+		again, _, err := Open(o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		again.Abandon()
+	}
+}
