@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"moldau/internal/commitlog"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 )
@@ -20,10 +21,11 @@ func (s *Set) Apply(delta *metadata.Delta, image *metadata.Image) {
 		}
 	}
 	for _, change := range delta.ChangedTopics() {
+		set := s.settings(image, change.After.Name)
 		for _, partition := range change.Partitions {
 			reg, ok := change.After.Partitions.Get(partition)
 			if ok && slices.Contains(reg.Replicas, s.o.NodeID) {
-				s.put(image, change.After, partition, reg)
+				s.put(change.After, partition, reg, set)
 			} else {
 				s.remove(change.After.ID, partition)
 			}
@@ -55,17 +57,37 @@ func (s *Set) applyConfigs(delta *metadata.Delta, image *metadata.Image) {
 		if !ok {
 			continue
 		}
+		set := s.settings(image, name)
 		for partition, reg := range t.Partitions.All() {
 			if slices.Contains(reg.Replicas, s.o.NodeID) {
-				s.put(image, t, partition, reg)
+				s.put(t, partition, reg, set)
 			}
 		}
 	}
 }
 
+// settings is what a topic's configuration means for its partitions. Working it out is dear enough to do once per topic.
+type settings struct {
+	log    commitlog.Config
+	minISR int
+}
+
+func (s *Set) settings(image *metadata.Image, topic string) settings {
+	overrides := image.Configs.Topic(topic)
+	return settings{log: s.o.LogConfig(topic, overrides), minISR: s.o.MinInSync(topic, overrides)}
+}
+
+// openAgain tries the partitions whose log could not be opened for lack of space.
+func (s *Set) openAgain() {
+	for _, p := range s.Partitions() {
+		if a := p.acting.Load(); a.log == nil && a.diskErr != nil {
+			s.o.Store.Run(p.tp, p.reconcile)
+		}
+	}
+}
+
 // put makes a partition be here as reg says.
-func (s *Set) put(image *metadata.Image, t *metadata.Topic, partition int32, reg *metadata.PartitionRegistration) {
-	overrides := image.Configs.Topic(t.Name)
+func (s *Set) put(t *metadata.Topic, partition int32, reg *metadata.PartitionRegistration, set settings) {
 	next := &target{
 		leader:      reg.Leader,
 		leaderEpoch: reg.LeaderEpoch,
@@ -73,8 +95,8 @@ func (s *Set) put(image *metadata.Image, t *metadata.Topic, partition int32, reg
 		replicas:    reg.Replicas,
 		isr:         reg.ISR,
 		dir:         reg.Directory(s.o.NodeID),
-		minISR:      min(s.o.MinInSync(t.Name, overrides), len(reg.Replicas)),
-		config:      s.o.LogConfig(t.Name, overrides),
+		minISR:      min(set.minISR, len(reg.Replicas)),
+		config:      set.log,
 	}
 	p := s.place(t.Name, t.ID, partition, next)
 	p.retarget(next)
@@ -193,6 +215,9 @@ func (p *Partition) reconcile() {
 		log.AssignEpochStart(t.leaderEpoch, next.start)
 	}
 	p.take(next)
+	if err := log.Dir().Err(); err != nil {
+		p.failed(err) // between Open and OnSynced
+	}
 	p.markOpened()
 }
 

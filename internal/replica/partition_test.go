@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -265,6 +267,32 @@ func TestRestartApplies(t *testing.T) {
 		t.Fatalf("the folder of the deleted topic is still %v", exists)
 	}
 	w.stop(true)
+}
+
+// TestTopicMadeOnFullDisk: a partition that could not be made for lack of space is made when there is some.
+func TestTopicMadeOnFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, true)
+		w.disk.SetCapacity(80 << 20)
+		ballast, err := w.disk.Open("/ballast", vfs.Create)
+		w.must(err)
+		w.must(ballast.Allocate(60 << 20))
+		w.must(ballast.Close())
+		w.lead("first") // its making lets the store look at the space
+		time.Sleep(5 * time.Second)
+		p := w.lead("t")
+		<-p.Opened()
+		if _, _, err := p.Append(records(1, 1), AppendOptions{LeaderEpoch: kafka.NoEpoch}); !errors.Is(err, kerr.KafkaStorageError) {
+			t.Fatalf("append to a partition on a full disk: %v", err)
+		}
+		w.must(w.disk.Remove("/ballast"))
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if _, _, err := p.Append(records(1, 1), AppendOptions{LeaderEpoch: kafka.NoEpoch}); err != nil {
+			t.Fatalf("append when there is space again: %v", err)
+		}
+		w.stop(true)
+	})
 }
 
 // TestAppendAllocations bounds what one append costs on the heap, log included.

@@ -66,6 +66,7 @@ func NewSet(o Options) *Set {
 	s := &Set{o: o, wishes: make(chan Wish, maxWishes), byName: map[string]*topic{}, byID: map[kafka.TopicID]*topic{}}
 	s.image.Store(metadata.EmptyImage())
 	s.declareMetrics()
+	o.Store.OnSpace(s.openAgain)
 	return s
 }
 

@@ -26,6 +26,7 @@ const (
 
 // Directory is one entry of log.dirs.
 type Directory struct {
+	s      *Store
 	o      *Options
 	path   string
 	logger *slog.Logger
@@ -44,7 +45,7 @@ type Directory struct {
 	space   *space
 
 	failure atomic.Pointer[error]
-	failed  chan<- *Directory
+	failed  chan struct{} // closed once failure is set
 }
 
 // Path returns the directory's name as configured.
@@ -86,10 +87,8 @@ func (d *Directory) fail(err error) {
 		return
 	}
 	d.logger.Error("log directory failed and is offline until the node is restarted", "dir", d.path, "error", err)
-	d.failed <- d // has room for every directory
-	if d.syncer != nil {
-		d.syncer.kick()
-	}
+	close(d.failed)
+	d.s.failures <- d // has room for every directory
 }
 
 // ioFailed is told of every error of a disk operation on a log here and returns what the caller should answer. A full
@@ -128,8 +127,12 @@ func (d *Directory) writable() error {
 }
 
 // openDirectory locks a directory, learns who it belongs to and what it remembers.
-func openDirectory(o *Options, path string, failed chan<- *Directory) (*Directory, error) {
-	d := &Directory{o: o, path: path, failed: failed, cleanEpoch: -1, logger: o.Logger, files: commitlog.NewFiles(o.FS, o.MaxOpenFiles)}
+func openDirectory(s *Store, path string) (*Directory, error) {
+	o := &s.o
+	d := &Directory{
+		s: s, o: o, path: path, logger: o.Logger, cleanEpoch: -1, failed: make(chan struct{}),
+		files: commitlog.NewFiles(o.FS, o.MaxOpenFiles),
+	}
 	d.space = newSpace(d)
 	if err := makeDir(o.FS, path); err != nil {
 		return d, fmt.Errorf("make log directory %s: %w", path, err)

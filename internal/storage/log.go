@@ -17,7 +17,7 @@ type Log struct {
 	id  kafka.TopicID
 	dir *Directory
 
-	synced        func(syncedEnd kafka.Offset, err error)
+	synced        atomic.Pointer[func(syncedEnd kafka.Offset, err error)]
 	highWatermark atomic.Int64
 	queued        atomic.Bool // waits for the syncer
 	changed       atomic.Bool // waits for the journal
@@ -37,8 +37,9 @@ func (l *Log) TopicID() kafka.TopicID { return l.id }
 func (l *Log) Dir() *Directory { return l.dir }
 
 // OnSynced sets the function that is told of every sync of this log: all below syncedEnd is durable, or err says that
-// the directory has failed. It is called with no lock held and must not wait. Set it once, before the first append.
-func (l *Log) OnSynced(f func(syncedEnd kafka.Offset, err error)) { l.synced = f }
+// the directory has failed. It is called with no lock held and must not wait. Set it once, before the first append, and
+// look at Dir().Err() afterwards: a failure from before is not told again.
+func (l *Log) OnSynced(f func(syncedEnd kafka.Offset, err error)) { l.synced.Store(&f) }
 
 // Append is the commitlog's Append, refused with KAFKA_STORAGE_ERROR while the directory is full or failed. Follow it by
 // AppendDone.
@@ -179,10 +180,14 @@ func (l *Log) sync() {
 		l.dir.syncFailed(l, err)
 		return // the syncer tells every log of the directory
 	}
-	if l.synced != nil {
-		l.synced(end, nil)
-	}
+	l.tell(end, nil)
 	l.NoteChange() // after its owner has moved the watermark
+}
+
+func (l *Log) tell(end kafka.Offset, err error) {
+	if f := l.synced.Load(); f != nil {
+		(*f)(end, err)
+	}
 }
 
 // retain applies retention and removes what an earlier pass has renamed. It returns whether renamed files are left.

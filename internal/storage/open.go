@@ -136,6 +136,9 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 	s.folders[tp], s.logs[tp] = d, l
 	s.mu.Unlock()
 	l.NoteChange()
+	if created {
+		d.keeper.wrote()
+	}
 	return l, nil
 }
 

@@ -50,6 +50,15 @@ func (s *space) ranOut(err error) {
 
 // look compares what is free with the floor.
 func (s *space) look() error {
+	was := s.full.Load()
+	err := s.compare()
+	if f := s.d.s.onSpace.Load(); f != nil && was && !s.full.Load() {
+		(*f)()
+	}
+	return err
+}
+
+func (s *space) compare() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	usage, err := s.d.o.FS.Usage(s.d.path)

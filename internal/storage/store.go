@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"moldau/internal/kafka"
@@ -69,6 +70,8 @@ type Store struct {
 	started bool
 	epoch   int64 // of the last registration, -1 = none
 
+	onSpace atomic.Pointer[func()]
+
 	mu      xsync.Mutex
 	folders map[kafka.TopicPartition]*Directory // partitions found on disk or made since, open or not
 	logs    map[kafka.TopicPartition]*Log
@@ -107,7 +110,7 @@ func (s *Store) openDirectories() error {
 		} else {
 			seen[clean] = true
 		}
-		d, err := openDirectory(&s.o, path, s.failures)
+		d, err := openDirectory(s, path)
 		s.dirs = append(s.dirs, d)
 		if err == nil {
 			err = s.scan(d)
@@ -205,6 +208,10 @@ func (s *Store) Directories() []*Directory { return s.dirs }
 // Failures delivers each directory that goes offline, those that were so from the start included.
 func (s *Store) Failures() <-chan *Directory { return s.failures }
 
+// OnSpace sets a function that is called when a directory that was full takes writes again: partitions that could not be
+// made then can be now. It must not wait for a disk.
+func (s *Store) OnSpace(f func()) { s.onSpace.Store(&f) }
+
 // PreviousBrokerEpoch returns the newest epoch with which this node registered and after which its log has lost nothing,
 // -1 if there is none: the one of a clean stop, or, if SetBrokerEpoch stored it, of any stop.
 func (s *Store) PreviousBrokerEpoch() int64 {
@@ -274,8 +281,8 @@ func (s *Store) Start() error {
 // tellFailed tells the owner of every log of a failed directory.
 func (s *Store) tellFailed(d *Directory) {
 	for _, l := range s.Logs() {
-		if l.dir == d && l.synced != nil {
-			l.synced(l.SyncedEnd(), d.Err())
+		if l.dir == d {
+			l.tell(l.SyncedEnd(), d.Err())
 		}
 	}
 }

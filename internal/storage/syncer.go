@@ -20,7 +20,6 @@ type syncer struct {
 
 	mu      xsync.Mutex
 	waiting []*Log
-	told    bool // the logs have been told that the directory failed; by the goroutine only
 }
 
 type syncMetrics struct {
@@ -59,27 +58,36 @@ func (s *syncer) take(spare []*Log) []*Log {
 
 // run works until stop is closed. tell tells every log of the directory that it failed.
 func (s *syncer) run(stop <-chan struct{}, tell func()) {
-	for {
-		select {
-		case <-stop:
-			return
-		case <-s.wake:
-		}
-		if !s.d.o.FlushBeforeAck && s.d.Online() {
-			// Nobody waits for the disk: sync now and then only, to keep recovery short.
-			lazy := time.NewTimer(s.d.o.LazySyncInterval)
-			select {
-			case <-stop:
-				lazy.Stop()
-				return
-			case <-lazy.C:
-			}
-		}
+	for s.await(stop) {
 		s.drain()
-		if !s.d.Online() && !s.told {
-			s.told = true
-			tell()
-		}
+	}
+	if !s.d.Online() {
+		tell()
+	}
+}
+
+// await returns true when there is something to sync, false when the work is over.
+func (s *syncer) await(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return false
+	case <-s.d.failed:
+		return false
+	case <-s.wake:
+	}
+	if s.d.o.FlushBeforeAck {
+		return s.d.Online()
+	}
+	// Nobody waits for the disk: sync now and then only, to keep recovery short.
+	lazy := time.NewTimer(s.d.o.LazySyncInterval)
+	defer lazy.Stop()
+	select {
+	case <-stop:
+		return false
+	case <-s.d.failed:
+		return false
+	case <-lazy.C:
+		return true
 	}
 }
 
