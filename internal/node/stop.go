@@ -29,7 +29,7 @@ func (n *Node) stop(ctx context.Context) error {
 	var errs []error
 	if running {
 		n.o.Logger.Info("Starting controlled shutdown")
-		if n.cfg.Session.ControlledShutdown {
+		if n.cfg.Session.ControlledShutdown && n.alive() == nil {
 			handover, cancel := context.WithTimeout(ctx, controlledShutdown)
 			if err := n.uplink.Shutdown(handover); err != nil {
 				n.o.Logger.Warn("leaderships were not handed over", "error", err)

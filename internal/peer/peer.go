@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -21,9 +22,9 @@ import (
 type Options struct {
 	Dial            func(ctx context.Context, address string) (net.Conn, error)
 	ClientID        string
-	SoftwareName    string // told to the other side with ApiVersions (KIP-511)
-	SoftwareVersion string
-	MaxBytes        int // largest response taken; 0: 100 MiB
+	SoftwareName    string // told to the other side with ApiVersions (KIP-511); "": moldau
+	SoftwareVersion string // "": unknown
+	MaxBytes        int    // largest response taken; 0: 100 MiB
 }
 
 const (
@@ -75,7 +76,7 @@ func (c *Conn) learnVersions(ctx context.Context) error {
 	for _, version := range []int16{3, 0} {
 		req := kmsg.NewPtrApiVersionsRequest()
 		req.Version = version
-		req.ClientSoftwareName, req.ClientSoftwareVersion = c.o.SoftwareName, c.o.SoftwareVersion
+		req.ClientSoftwareName, req.ClientSoftwareVersion = cmp.Or(c.o.SoftwareName, "moldau"), cmp.Or(c.o.SoftwareVersion, "unknown")
 		call, err := c.send(ctx, req)
 		if err != nil {
 			return err
