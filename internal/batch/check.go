@@ -56,7 +56,7 @@ func (e *RecordErrors) Error() string {
 func (e *RecordErrors) Unwrap() error { return e.Err }
 
 // Single returns the one batch that the records of a partition in a Produce request must consist of (v3 and later). What
-// follows it is ignored if it is not a whole batch. The error is INVALID_RECORD or, for impossible lengths,
+// follows it is ignored if it is the beginning of a batch or less. The error is INVALID_RECORD or, for impossible lengths,
 // CORRUPT_MESSAGE. Mirrors ProduceRequest.validateRecords.
 func Single(records []byte) (Batch, error) {
 	b, rest, err := Next(records)
@@ -66,8 +66,11 @@ func Single(records []byte) (Batch, error) {
 	case err != nil:
 		return nil, err
 	}
-	if _, _, err := Next(rest); err == nil || errors.Is(err, ErrOldMagic) {
+	switch _, _, err := Next(rest); {
+	case err == nil || errors.Is(err, ErrOldMagic):
 		return nil, fmt.Errorf("more than one record batch: %w", kerr.InvalidRecord)
+	case errors.Is(err, ErrCorrupt):
+		return nil, fmt.Errorf("after the record batch: %w", err)
 	}
 	return b, nil
 }

@@ -264,6 +264,8 @@ func TestSingle(t *testing.T) {
 		{"two", join(b, b), kerr.InvalidRecord},
 		{"one and an old one", join(b, old), kerr.InvalidRecord},
 		{"one and part of another", join(b, b[:30]), nil},
+		{"one and three bytes", join(b, b[:3]), nil},
+		{"one and zeros", join(b, make([]byte, 100)), kerr.CorruptMessage},
 		{"old format", old, kerr.InvalidRecord},
 		{"zeros", make([]byte, 100), kerr.CorruptMessage},
 	} {
