@@ -1,9 +1,11 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -23,16 +25,21 @@ type keeper struct {
 	changed []*Log
 	removed []change
 
-	// telling is held from reading a log's state until the journal has it, so that older news never follow newer. Taken
-	// before Log.use.
+	// telling is held from reading a log's state until the journal has it, so that older news never follow newer.
 	telling xsync.Mutex
 
+	// What an unclean start would have to read, by log; only logs that were appended to since their recovery point. By the
+	// goroutine only, like all that follow but active.
+	toRecover map[*Log]int64
+
 	active         atomic.Bool // something was written since the last look at the space
-	stale          bool        // the checkpoint files are older than the journal; by the goroutine only, like the next
+	stale          bool        // the checkpoint files are older than the journal
 	lastCheckpoint time.Time
 }
 
-func newKeeper(d *Directory) *keeper { return &keeper{d: d, wake: make(chan struct{}, 1)} }
+func newKeeper(d *Directory) *keeper {
+	return &keeper{d: d, wake: make(chan struct{}, 1), toRecover: map[*Log]int64{}}
+}
 
 func (k *keeper) kick() {
 	select {
@@ -87,6 +94,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 			}
 		case <-journal.c():
 			journal.rang()
+			k.boundRecovery()
 			k.report(k.flush())
 			if k.stale {
 				checkpoint.set(k.d.o.CheckpointInterval - min(k.d.o.CheckpointInterval, k.d.since(k.lastCheckpoint)))
@@ -101,6 +109,43 @@ func (k *keeper) run(stop <-chan struct{}) {
 			if k.d.Full() {
 				space.set(k.d.o.SpaceInterval)
 			}
+		}
+	}
+}
+
+// boundRecovery moves recovery points, those of the logs with the most behind them first, when all logs together have
+// more than the limit to recover. A log's own rule, which looks at that log alone, would let many logs add up to minutes.
+func (k *keeper) boundRecovery() {
+	k.mu.Lock()
+	for _, l := range k.changed {
+		k.toRecover[l] = 0
+	}
+	k.mu.Unlock()
+	var sum int64
+	var logs []*Log
+	for l := range k.toRecover {
+		n := l.BytesToRecover()
+		if n == 0 {
+			delete(k.toRecover, l)
+			continue
+		}
+		k.toRecover[l] = n
+		sum += n
+		logs = append(logs, l)
+	}
+	if sum <= k.d.o.RecoveryBytes {
+		return
+	}
+	slices.SortFunc(logs, func(a, b *Log) int {
+		return cmp.Or(cmp.Compare(k.toRecover[b], k.toRecover[a]), compareTP(a.tp, b.tp))
+	})
+	for _, l := range logs {
+		if sum <= k.d.o.RecoveryBytes/2 || !k.d.Online() {
+			return
+		}
+		sum -= k.toRecover[l]
+		if err := l.advanceRecoveryPoint(); err != nil {
+			k.d.syncFailed(l, err)
 		}
 	}
 }
@@ -125,11 +170,10 @@ func (k *keeper) flush() error {
 	k.telling.Lock()
 	for _, l := range logs {
 		l.changed.Store(false) // before reading: a change from here on is told again
-		l.use.RLock()
-		if !l.gone {
+		// One that is deleted from here on is in removed afterwards, so that its end is the journal's last word on it.
+		if !l.gone.Load() {
 			changes = append(changes, l.news())
 		}
-		l.use.RUnlock()
 	}
 	k.stale = true
 	err := k.d.journal.write(changes)
@@ -156,10 +200,7 @@ func (k *keeper) flush() error {
 func (k *keeper) tell(l *Log) error {
 	k.telling.Lock()
 	defer k.telling.Unlock()
-	l.use.RLock()
-	news := l.news()
-	l.use.RUnlock()
-	return k.d.journal.write([]change{news})
+	return k.d.journal.write([]change{l.news()})
 }
 
 // checkpoint writes Kafka's three files from the journal's state.

@@ -18,6 +18,7 @@
 //  5. A log start that DeleteRecords was told of is in the journal, durably.
 //  6. The journal's state is made only by applying its entries; older news of a partition never follow newer.
 //  7. A folder is an open log's, a known closed one's, or named -delete, -stray or -future. It is never two logs'.
+//  8. What an unclean start has to read is bounded per directory (Options.RecoveryBytes), however many logs there are.
 //
 // Goroutines: per directory one syncer and one keeper (journal, checkpoints, space); one for retention and removal; and
 // jobs of Run, a goroutine each at most Options.RecoveryThreads per directory at a time. All are started by Start or Run
@@ -27,9 +28,10 @@
 // replication-offset-checkpoint and log-start-offset-checkpoint are Kafka's, written on clean stop and at most once per
 // CheckpointInterval when something changed.
 //
-// Locks, at most two at once, in this order: keeper.telling, Log.use, then one of Store.mu, keeper.mu, syncer.mu,
-// retention.mu, journal.mu or space.mu, of which none is held with another. Log.use and keeper.telling are held across
-// disk operations, and so is journal.mu.
+// Locks: keeper.telling (from reading a log's state until the journal has it) or Log.use (shared by background work in a
+// folder, exclusive to rename it) comes first, never both; under it one of journal.mu, the commitlog's own, or the short
+// ones: Store.mu, keeper.mu, syncer.mu, retention.mu, workers.mu, space.mu, none of which is held with another. telling,
+// use, journal.mu and space.mu are held across disk operations.
 //
 // Not obvious:
 //   - The journal knows the fingerprints of the checkpoint files we wrote. One with another content means that Apache

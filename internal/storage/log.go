@@ -22,9 +22,9 @@ type Log struct {
 	queued        atomic.Bool // waits for the syncer
 	changed       atomic.Bool // waits for the journal
 
-	// use is held shared by what works in the folder, and exclusively to rename it away.
+	// use is held shared by background work in the folder, which knows it by name, and exclusively to rename it away.
 	use  xsync.RWMutex
-	gone bool // renamed for deletion; guarded by use
+	gone atomic.Bool // renamed for deletion; set under use
 }
 
 // TopicPartition returns which partition this is.
@@ -91,9 +91,7 @@ func (l *Log) SetLogStart(to kafka.Offset) error {
 	if err := l.dir.Err(); err != nil {
 		return err
 	}
-	l.use.RLock()
 	err := l.Log.SetLogStart(to)
-	l.use.RUnlock()
 	if err == nil {
 		err = l.dir.keeper.tell(l)
 	}
@@ -128,8 +126,6 @@ func (l *Log) truncate(to kafka.Offset, cut func() error) error {
 func (l *Log) cut(to kafka.Offset, cut func() error) error {
 	l.dir.keeper.telling.Lock() // until it is cut nobody else tells the journal of it
 	defer l.dir.keeper.telling.Unlock()
-	l.use.RLock()
-	defer l.use.RUnlock()
 	news := l.news()
 	news.recoveryPoint = min(news.recoveryPoint, to)
 	news.highWatermark = min(news.highWatermark, to)
@@ -164,7 +160,7 @@ func (l *Log) news() change {
 // sync makes the log durable and tells its owner; called by the syncer only.
 func (l *Log) sync() {
 	l.use.RLock()
-	if l.gone {
+	if l.gone.Load() {
 		l.use.RUnlock()
 		return
 	}
@@ -190,11 +186,27 @@ func (l *Log) tell(end kafka.Offset, err error) {
 	}
 }
 
+func (l *Log) advanceRecoveryPoint() error {
+	l.use.RLock()
+	if l.gone.Load() {
+		l.use.RUnlock()
+		return nil
+	}
+	err := l.Log.AdvanceRecoveryPoint()
+	end := l.SyncedEnd()
+	l.use.RUnlock()
+	if err == nil {
+		l.tell(end, nil)
+		l.NoteChange()
+	}
+	return err
+}
+
 // retain applies retention and removes what an earlier pass has renamed. It returns whether renamed files are left.
 func (l *Log) retain(now time.Time) (left bool, err error) {
 	l.use.RLock()
 	defer l.use.RUnlock()
-	if l.gone {
+	if l.gone.Load() {
 		return false, nil
 	}
 	start := l.LogStart()
@@ -213,7 +225,7 @@ func (l *Log) retain(now time.Time) (left bool, err error) {
 func (l *Log) removeFiles(now time.Time) (left bool, err error) {
 	l.use.RLock()
 	defer l.use.RUnlock()
-	if l.gone {
+	if l.gone.Load() {
 		return false, nil
 	}
 	n, err := l.Log.DeletePending(now)

@@ -181,10 +181,9 @@ func (s *Store) Delete(l *Log) error {
 	}
 	l.use.Lock()
 	defer l.use.Unlock()
-	if l.gone {
+	if l.gone.Swap(true) {
 		return nil
 	}
-	l.gone = true
 	delay := time.Duration(l.Config().FileDeleteDelayMs) * time.Millisecond
 	renamed, err := l.RenameForDelete(l.id)
 	if err != nil {

@@ -39,6 +39,7 @@ type Options struct {
 	SpaceInterval      time.Duration // between two looks at the free space, only while something is written or full; 1 second
 	LazySyncInterval   time.Duration // 1 minute
 	ProducerExpiryMs   int64         // producer.id.expiration.ms; 1 day
+	RecoveryBytes      int64         // most that an unclean start has to read per directory, about; 256 MiB
 }
 
 func (o *Options) setDefaults() {
@@ -50,6 +51,7 @@ func (o *Options) setDefaults() {
 	o.CheckpointInterval = cmp.Or(o.CheckpointInterval, time.Minute)
 	o.SpaceInterval = cmp.Or(o.SpaceInterval, time.Second)
 	o.LazySyncInterval = cmp.Or(o.LazySyncInterval, time.Minute)
+	o.RecoveryBytes = cmp.Or(o.RecoveryBytes, 256<<20)
 	o.ProducerExpiryMs = cmp.Or(o.ProducerExpiryMs, (24 * time.Hour).Milliseconds())
 	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	if o.Logger == nil {

@@ -311,6 +311,39 @@ func TestJournalHearsOfEveryChange(t *testing.T) {
 	})
 }
 
+// TestRecoveryIsBounded: many logs, each with little after its recovery point, do not add up to more than the limit.
+func TestRecoveryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		o := options(fs, "/a")
+		o.RecoveryBytes = 20_000
+		s := run(t, o)
+		const partitions, each = 10, 4000
+		for i := range byte(partitions) {
+			l := open(t, s, fmt.Sprint("t", i), i)
+			w := watchSync(l)
+			for bytes := 0; bytes < each; {
+				a := appendTo(t, l, 20)
+				bytes += a.Bytes
+				must(t, w.wait(a.Last+1))
+			}
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+		}
+		must(t, s.Stop(false))
+		s = run(t, o)
+		var scanned int64
+		for i := range byte(partitions) {
+			l := open(t, s, fmt.Sprint("t", i), i)
+			scanned += l.Size() * (l.LogEnd() - l.dir.journal.recall(l.tp, l.id).recoveryPoint) / l.LogEnd()
+		}
+		if scanned > o.RecoveryBytes {
+			t.Fatalf("an unclean start read about %d bytes of %d", scanned, partitions*each)
+		}
+		must(t, s.Stop(true))
+	})
+}
+
 // TestTruncationLowersTheRecoveryPointFirst: what is written after a cut must be scanned if the next stop is unclean.
 func TestTruncationLowersTheRecoveryPointFirst(t *testing.T) {
 	for _, cut := range []func(l *Log) error{
