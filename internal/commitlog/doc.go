@@ -11,6 +11,7 @@
 //	N.timeindex              (largest timestamp so far int64, relative offset int32), at most as many
 //	N.txnindex               aborted transactions whose marker lies in the segment; only if there is one
 //	N.snapshot               producers at offset N: at the base of a segment, at the recovery point, at a clean end
+//	N.sequences              ours: what N.snapshot lacks of the duplicate window, at the recovery point
 //	leader-epoch-checkpoint  where each leader epoch begins
 //	partition.metadata       the topic's id; written by the owner through WritePartitionMetadata
 //	*.deleted                out of the log, removed after file.delete.delay.ms
@@ -36,7 +37,8 @@
 // are leaves, held one at a time.
 //
 // Source files: log.go (type, bounds, close), append.go, roll.go, sync.go, read.go, time.go (lookups by time), segment.go,
-// index.go, txn_index.go, epochs.go, producers.go, snapshot.go, load.go (Open, leftovers), recover.go (the scan),
+// index.go, txn_index.go, epochs.go, producers.go, snapshot.go,
+// sequences.go, load.go (Open, leftovers), recover.go (the scan),
 // truncate.go, retain.go, files.go (descriptors), names.go, config.go.
 //
 // Not obvious:

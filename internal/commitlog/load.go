@@ -231,6 +231,9 @@ func (r *recovery) inventory(entries []vfs.Entry) error {
 		case snapshotSuffix:
 			r.snapshots = append(r.snapshots, offset)
 			continue
+		case sequencesSuffix:
+			r.sequences = append(r.sequences, offset)
+			continue
 		case indexSuffix, timeIndexSuffix, txnIndexSuffix:
 		default:
 			continue

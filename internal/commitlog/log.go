@@ -49,6 +49,7 @@ type Log struct {
 	// snapshots are the offsets of the producer snapshots on disk, in order.
 	snapshots []kafka.Offset
 	held      []heldSnapshot // later ones, that the next sync writes; in order
+	sequences []kafka.Offset // of the companion files on disk
 
 	syncedEnd     kafka.Offset
 	recoveryPoint kafka.Offset

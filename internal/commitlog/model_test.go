@@ -82,7 +82,7 @@ func (w *world) repeat(t *rapid.T) {
 	a, err := w.l.Append(bytes.Clone(p), AppendOptions{Now: w.clk.ms})
 	switch {
 	case err == nil && a.Duplicate && a.First == p.BaseOffset() && a.Last == p.LastOffset() && a.Bytes == 0:
-	case err != nil && later > 0: // a restart remembers the last batch only
+	case err != nil && (later >= duplicateWindow || w.forgot && later > 0):
 	default:
 		t.Fatalf("batch %d-%d of producer %d, %d batches ago: %+v, %v", p.BaseOffset(), p.LastOffset(), p.ProducerID(), later, a, err)
 	}

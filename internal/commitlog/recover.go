@@ -432,6 +432,9 @@ func (r *recovery) finish(o Options, checkpoint epochs) error {
 	if err != nil {
 		return err
 	}
+	if err := r.removeSequencesLocked(func(offset kafka.Offset) bool { return offset != newest }); err != nil {
+		return err
+	}
 	r.publishLocked()
 	if r.report.ScannedBytes > 0 || r.report.TruncatedBytes > 0 || r.touched {
 		r.names++

@@ -405,3 +405,52 @@ func TestRetention(t *testing.T) {
 		}
 	}
 }
+
+// TestRollByTime: segment.ms counts in the records' time, and in the clock's where they have none.
+func TestRollByTime(t *testing.T) {
+	c := DefaultConfig()
+	c.SegmentMs = 1000
+	clk := &clock{ms: startMs}
+	o := testOptions(vfs.NewMem(), c)
+	o.Now = clk.now
+	l, _ := mustOpen(t, o)
+	put := func(timestamp int64, segments int) {
+		t.Helper()
+		if _, err := l.Append(records("r", 1, noOptions, timestamp), AppendOptions{Now: clk.ms}); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(l.Segments()); n != segments {
+			t.Fatalf("%d segments, want %d", n, segments)
+		}
+	}
+	clk.ms += 10_000 // the clock does not count while there are timestamps
+	put(5000, 1)
+	put(6000, 1)
+	put(4000, 1)
+	put(6001, 2)
+	put(7001, 2)
+	put(batch.NoTimestamp, 2)
+	put(9000, 3)
+	put(batch.NoTimestamp, 3)
+	put(20000, 4)
+
+	bare := testOptions(vfs.NewMem(), c)
+	bare.Now = clk.now
+	l, _ = mustOpen(t, bare)
+	put(batch.NoTimestamp, 1)
+	clk.ms += 1000
+	put(batch.NoTimestamp, 1)
+	clk.ms++
+	put(batch.NoTimestamp, 2)
+
+	c.SegmentJitterMs = 5000 // never more than segment.ms
+	l.SetConfig(c)
+	for range 100 {
+		l.mu.Lock()
+		j := l.jitter()
+		l.mu.Unlock()
+		if j < 0 || j >= c.SegmentMs {
+			t.Fatalf("jitter %d ms", j)
+		}
+	}
+}

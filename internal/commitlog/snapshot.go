@@ -88,8 +88,9 @@ func (l *Log) snapshotPath(offset kafka.Offset) string {
 // heldSnapshot is a producer snapshot that waits in memory until all below its offset is on disk. A snapshot file is a
 // promise: recovery begins at one and trusts what lies before.
 type heldSnapshot struct {
-	offset  kafka.Offset
-	content []byte
+	offset    kafka.Offset
+	content   []byte
+	sequences []byte // content of the companion file, nil if there is none
 }
 
 // holdSnapshotLocked takes the producers' state at the log end, for the next sync to write.
@@ -98,20 +99,30 @@ func (l *Log) holdSnapshotLocked() {
 		l.logEnd == l.firstBaseLocked() && len(l.producers.byID) == 0 {
 		return
 	}
-	l.held = append(l.held, heldSnapshot{offset: l.logEnd, content: l.producers.encode()})
+	l.held = append(l.held, heldSnapshot{offset: l.logEnd, content: l.producers.encode(), sequences: l.producers.encodeSequences()})
 }
 
 // writeSnapshotsLocked writes the held snapshots up to an offset, and returns their open files, which have to be synced
 // and closed.
 func (l *Log) writeSnapshotsLocked(upTo kafka.Offset) (files []vfs.File, err error) {
-	for len(l.held) > 0 && l.held[0].offset <= upTo {
-		h := l.held[0]
-		f, err := l.fs.Open(l.snapshotPath(h.offset), vfs.Create|vfs.Truncate)
+	write := func(path string, content []byte) error {
+		f, err := l.fs.Open(path, vfs.Create|vfs.Truncate)
 		if err != nil {
-			return files, err
+			return err
 		}
 		files = append(files, f)
-		if _, err := f.WriteAt(h.content, 0); err != nil {
+		_, err = f.WriteAt(content, 0)
+		return err
+	}
+	for len(l.held) > 0 && l.held[0].offset <= upTo {
+		h := l.held[0]
+		if h.offset == upTo && h.sequences != nil { // recovery begins here; the others are only for Kafka and for truncations
+			if err := write(l.sequencesPath(h.offset), h.sequences); err != nil {
+				return files, err
+			}
+			l.sequences = append(l.sequences, h.offset)
+		}
+		if err := write(l.snapshotPath(h.offset), h.content); err != nil {
 			return files, err
 		}
 		l.held = l.held[1:]
@@ -140,7 +151,7 @@ func (l *Log) syncSnapshots(files []vfs.File, dir string) error {
 // removeSnapshotsLocked removes the snapshots for which drop holds.
 func (l *Log) removeSnapshotsLocked(drop func(kafka.Offset) bool) error {
 	l.held = slices.DeleteFunc(l.held, func(h heldSnapshot) bool { return drop(h.offset) })
-	var errs []error
+	errs := []error{l.removeSequencesLocked(drop)}
 	l.snapshots = slices.DeleteFunc(l.snapshots, func(offset kafka.Offset) bool {
 		if !drop(offset) {
 			return false
@@ -161,6 +172,10 @@ func (l *Log) loadSnapshotLocked(upTo kafka.Offset) (kafka.Offset, error) {
 			ps, err := parseSnapshot(h.content, l.now().UnixMilli())
 			invariant.Check(err == nil, "%s: own producer snapshot at %d cannot be read: %v", l.tp, h.offset, err)
 			l.producers = ps
+			if h.sequences != nil {
+				err := l.producers.addSequences(h.sequences)
+				invariant.Check(err == nil, "%s: own sequences at %d cannot be read: %v", l.tp, h.offset, err)
+			}
 			return h.offset, nil
 		}
 	}
@@ -174,7 +189,7 @@ func (l *Log) loadSnapshotLocked(upTo kafka.Offset) (kafka.Offset, error) {
 			var ps producers
 			if ps, err = parseSnapshot(content, l.now().UnixMilli()); err == nil {
 				l.producers = ps
-				return offset, nil
+				return offset, l.loadSequencesLocked(offset)
 			}
 		} else if !notExist(err) {
 			return 0, err

@@ -186,7 +186,10 @@ func (l *Log) forgetSyncedLocked(names int) {
 // dropOldSnapshotsLocked removes the snapshots that stood for earlier recovery points. Those at the base of a segment
 // stay as long as it does: Kafka wants them. Nothing goes wrong if one is not removed.
 func (l *Log) dropOldSnapshotsLocked() {
-	err := l.removeSnapshotsLocked(func(offset kafka.Offset) bool { return offset < l.recoveryPoint && !l.isBaseLocked(offset) })
+	err := errors.Join(
+		l.removeSnapshotsLocked(func(offset kafka.Offset) bool { return offset < l.recoveryPoint && !l.isBaseLocked(offset) }),
+		l.removeSequencesLocked(func(offset kafka.Offset) bool { return offset < l.recoveryPoint }),
+	)
 	if err != nil {
 		l.logger.Warn("old producer snapshots stay on disk", "err", err)
 	}
