@@ -44,6 +44,8 @@ type Directory struct {
 	keeper  *keeper
 	space   *space
 
+	partitions int // folders here; guarded by Store.mu
+
 	failure atomic.Pointer[error]
 	failed  chan struct{} // closed once failure is set
 }

@@ -38,9 +38,24 @@ func (s *Store) scan(d *Directory) error {
 		if other := s.folders[tp]; other != nil {
 			return &identityError{fmt.Errorf("partition %s lies in %s and in %s: move the older of the two folders away", tp, other.path, d.path)}
 		}
-		s.folders[tp] = d
+		s.enterLocked(tp, d) // alone so far: nothing is served yet
 	}
 	return nil
+}
+
+// enterLocked notes that a partition's folder is in d.
+func (s *Store) enterLocked(tp kafka.TopicPartition, d *Directory) {
+	s.leaveLocked(tp)
+	s.folders[tp] = d
+	d.partitions++
+}
+
+// leaveLocked ends that.
+func (s *Store) leaveLocked(tp kafka.TopicPartition) {
+	if d := s.folders[tp]; d != nil {
+		delete(s.folders, tp)
+		d.partitions--
+	}
 }
 
 // metadataTopic is the log that package quorum owns.
@@ -71,12 +86,15 @@ func (s *Store) Open(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.DirID,
 	}
 	created := d == nil
 	if created {
-		if d, err = s.choose(dir); err != nil {
+		if d, err = s.claim(tp, dir); err != nil {
 			return nil, fmt.Errorf("create %s: %w", tp, err)
 		}
 	}
 	l, err := s.open(d, tp, id, cfg, created)
 	if err != nil {
+		if created {
+			s.disclaim(d, tp)
+		}
 		return nil, d.ioFailed(fmt.Errorf("open %s: %w", tp, err))
 	}
 	return l, nil
@@ -133,7 +151,7 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 			"truncatedBytes", recovery.TruncatedBytes, "took", recovery.Took)
 	}
 	s.mu.Lock()
-	s.folders[tp], s.logs[tp] = d, l
+	s.logs[tp] = l
 	s.mu.Unlock()
 	l.NoteChange()
 	if created {
@@ -142,8 +160,28 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 	return l, nil
 }
 
-// choose picks the directory for a new partition.
-func (s *Store) choose(id kafka.DirID) (*Directory, error) {
+// claim picks the directory for a new partition and counts the partition there, so that others that are made at the same
+// time see it.
+func (s *Store) claim(tp kafka.TopicPartition, id kafka.DirID) (*Directory, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, err := s.chooseLocked(id)
+	if err == nil {
+		s.enterLocked(tp, d)
+	}
+	return d, err
+}
+
+// disclaim ends a claim whose partition could not be made. What there is of its folder is removed, if the disk lets that
+// happen: the next try may go to another directory, and a partition must not lie in two.
+func (s *Store) disclaim(d *Directory, tp kafka.TopicPartition) {
+	_ = s.o.FS.RemoveAll(filepath.Join(d.path, tp.String()))
+	s.mu.Lock()
+	s.leaveLocked(tp)
+	s.mu.Unlock()
+}
+
+func (s *Store) chooseLocked(id kafka.DirID) (*Directory, error) {
 	if id != kafka.DirUnassigned && id != kafka.DirMigrating && id != kafka.DirLost {
 		for _, d := range s.dirs {
 			if d.ID() == id {
@@ -152,18 +190,12 @@ func (s *Store) choose(id kafka.DirID) (*Directory, error) {
 		}
 		return nil, storageError(fmt.Errorf("no log directory has the id %s", id))
 	}
-	s.mu.Lock()
-	count := map[*Directory]int{}
-	for _, d := range s.folders {
-		count[d]++
-	}
-	s.mu.Unlock()
 	var best *Directory
 	var errs []error
 	for _, d := range s.dirs {
 		if err := d.writable(); err != nil {
 			errs = append(errs, err)
-		} else if best == nil || count[d] < count[best] {
+		} else if best == nil || d.partitions < best.partitions {
 			best = d
 		}
 	}
@@ -245,7 +277,7 @@ func (s *Store) moveFolder(d *Directory, tp kafka.TopicPartition, target string)
 
 func (s *Store) forget(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) {
 	s.mu.Lock()
-	delete(s.folders, tp)
+	s.leaveLocked(tp)
 	delete(s.logs, tp)
 	s.mu.Unlock()
 	d.keeper.forget(tp, id)

@@ -347,13 +347,7 @@ func (s *Store) stopCleanly(d *Directory) error {
 func (s *Store) foldersIn(d *Directory) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := 0
-	for _, in := range s.folders {
-		if in == d {
-			n++
-		}
-	}
-	return n
+	return d.partitions
 }
 
 func (s *Store) closeDirectories() error {

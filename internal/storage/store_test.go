@@ -960,3 +960,24 @@ func TestRunKeepsOrder(t *testing.T) {
 	must(t, s.Stop(true))
 	s.Run(tp("a", 0), func() { t.Error("a job ran after the stop") })
 }
+
+// TestDirectoriesFillEvenly: partitions that are made at the same time do not all choose the same directory.
+func TestDirectoriesFillEvenly(t *testing.T) {
+	s := run(t, options(vfs.NewMem(), "/a", "/b", "/c"))
+	defer func() { must(t, s.Stop(true)) }()
+	var made sync.WaitGroup
+	for i := range int32(30) {
+		made.Go(func() {
+			_, err := s.Open(kafka.TopicPartition{Topic: "many", Partition: i}, kafka.TopicID{1}, kafka.DirUnassigned, commitlog.DefaultConfig())
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	made.Wait()
+	for _, d := range s.dirs {
+		if got := s.foldersIn(d); got != 10 {
+			t.Errorf("%s has %d partitions of 30, want 10", d.path, got)
+		}
+	}
+}
