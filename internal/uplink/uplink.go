@@ -192,8 +192,13 @@ func (u *Uplink) live(ctx context.Context) bool {
 			return true
 		case err != nil:
 			wait = min(wait, 100*time.Millisecond)
-		case resp.ShouldShutdown:
+		case resp.ShouldShutdown && u.isLeaving():
 			return false
+		case resp.ShouldShutdown:
+			// Somebody spoke in this broker's name. The controller would go on to think that this incarnation stops.
+			u.o.Logger.Warn("the controller takes this broker for one that stops; it registers anew", "epoch", u.Epoch())
+			u.incarnation = kafka.NewUUID()
+			return true
 		case u.isLeaving():
 			wait = min(wait, 20*time.Millisecond) // leaderships are on the move
 		case !resp.IsFenced:

@@ -24,6 +24,8 @@ type controller struct {
 	beats      int
 	fenced     int // so many heartbeats are answered "fenced" first
 	stale      bool
+	dismissed  bool // the next heartbeat is answered as if the broker had wanted to stop
+	last       kafka.UUID
 	blocks     int64
 	created    map[string]int
 	hold       chan struct{} // creations wait for it
@@ -39,6 +41,7 @@ func (c *controller) call(ctx context.Context, req kmsg.Request, _ string) (kmsg
 	case *kmsg.BrokerRegistrationRequest:
 		c.registered++
 		c.epoch++
+		c.last = req.IncarnationID
 		resp := kmsg.NewBrokerRegistrationResponse()
 		resp.BrokerEpoch = c.epoch
 		return &resp, nil
@@ -52,7 +55,8 @@ func (c *controller) call(ctx context.Context, req kmsg.Request, _ string) (kmsg
 		}
 		resp.IsFenced = c.fenced > 0
 		c.fenced--
-		resp.ShouldShutdown = req.WantShutdown
+		resp.ShouldShutdown = req.WantShutdown || c.dismissed
+		c.dismissed = false
 		return &resp, nil
 	case *kmsg.AllocateProducerIDsRequest:
 		resp := kmsg.NewAllocateProducerIDsResponse()
@@ -119,6 +123,35 @@ func TestRegistersThenLives(t *testing.T) {
 		}
 		<-done
 		cancel()
+	})
+}
+
+// TestDismissedBrokerComesBack: a broker that is told to stop and does not want to is back in the cluster, as another
+// incarnation, because the controller keeps what it thinks of this one.
+func TestDismissedBrokerComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &controller{}
+		u := newUplink(c)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { u.Run(ctx); close(done) }()
+		<-u.Registered()
+		time.Sleep(time.Second)
+		c.mu.Lock()
+		first := c.last
+		c.dismissed = true
+		c.mu.Unlock()
+		time.Sleep(20 * time.Second)
+		c.mu.Lock()
+		if c.registered != 2 || c.last == first || c.beats < 10 {
+			t.Errorf("%d registrations, %d heartbeats, incarnations %v and %v", c.registered, c.beats, first, c.last)
+		}
+		c.mu.Unlock()
+		if u.Epoch() != 2 {
+			t.Errorf("epoch %d", u.Epoch())
+		}
+		cancel()
+		<-done
 	})
 }
 
