@@ -76,10 +76,8 @@ func (a *API) listOffset(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartition, 
 		return nil
 	}
 	if asked.Timestamp == kafka.LatestTimestamp {
-		if p, err := a.o.Replicas.Partition(tp); err == nil {
-			if w := p.AwaitEnd(); w != nil {
-				return w
-			}
+		if w := a.awaitEnd(tp); w != nil {
+			return w
 		}
 	}
 	a.findOffset(req, tp, asked, answer)

@@ -26,15 +26,23 @@ func (a *API) deleteRecords(r *server.Request) server.Reply {
 			answer := &topic.Partitions[i]
 			answer.Default()
 			answer.Partition = p.Partition
-			low, waiter, err := a.deleteBefore(t.Topic, p.Partition, p.Offset)
-			answer.LowWatermark, answer.ErrorCode = low, wire.Code(err)
-			if err == nil && waiter != nil {
-				waits.add(waiter, func(err error) {
-					answer.ErrorCode = wire.Code(err)
-					if err != nil {
-						answer.LowWatermark = -1
+			tp := kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition}
+			remove := func() {
+				low, waiter, err := a.deleteBefore(tp, p.Offset)
+				answer.LowWatermark, answer.ErrorCode = low, wire.Code(err)
+				if waiter != nil {
+					waits.add(waiter, func(err error) { failDelete(answer, err) })
+				}
+			}
+			// What a producer was acked can be deleted, although the disk may not have it yet.
+			if synced := a.awaitEnd(tp); synced != nil {
+				waits.add(synced, func(err error) {
+					if failDelete(answer, err); err == nil {
+						remove()
 					}
 				})
+			} else {
+				remove()
 			}
 		}
 		resp.Topics = append(resp.Topics, topic)
@@ -42,11 +50,27 @@ func (a *API) deleteRecords(r *server.Request) server.Reply {
 	return waits.reply(r, time.Duration(req.TimeoutMillis)*time.Millisecond, resp)
 }
 
-func (a *API) deleteBefore(topic string, partition int32, offset kafka.Offset) (kafka.Offset, *replica.Waiter, error) {
-	if internal(topic) {
+func failDelete(answer *kmsg.DeleteRecordsResponseTopicPartition, err error) {
+	answer.ErrorCode = wire.Code(err)
+	if err != nil {
+		answer.LowWatermark = -1
+	}
+}
+
+// awaitEnd is a waiter for the watermark to cover what was acked up to now, nil if it does.
+func (a *API) awaitEnd(tp kafka.TopicPartition) *replica.Waiter {
+	p, err := a.o.Replicas.Partition(tp)
+	if err != nil {
+		return nil
+	}
+	return p.AwaitEnd()
+}
+
+func (a *API) deleteBefore(tp kafka.TopicPartition, offset kafka.Offset) (kafka.Offset, *replica.Waiter, error) {
+	if internal(tp.Topic) {
 		return -1, nil, kerr.InvalidTopicException
 	}
-	p, err := a.o.Replicas.Partition(kafka.TopicPartition{Topic: topic, Partition: partition})
+	p, err := a.o.Replicas.Partition(tp)
 	if err != nil {
 		return -1, nil, err
 	}

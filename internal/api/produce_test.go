@@ -249,3 +249,35 @@ func (n *testNode) createOn(topic string, broker int32) {
 	}
 	synctest.Wait()
 }
+
+// TestDeleteWhatWasAcked: records that acks=1 has answered can be deleted, although the disk does not have them yet; the
+// answer waits for the disk.
+func TestDeleteWhatWasAcked(t *testing.T) {
+	gate := newSyncGate()
+	inNode(t, nodeOptions{disk: gate.wrap}, func(n *testNode) {
+		n.create("t", 1)
+		gate.close()
+		c := n.dial(n.broker)
+		defer c.close()
+		c.do(n.produceRequest(9, 1, "t", 0, records(3, plain())))
+		for _, offset := range []int64{2, -1} {
+			req := kmsg.NewPtrDeleteRecordsRequest()
+			req.Version, req.TimeoutMillis = 2, 5000
+			topic := kmsg.NewDeleteRecordsRequestTopic()
+			topic.Topic = "t"
+			topic.Partitions = []kmsg.DeleteRecordsRequestTopicPartition{{Partition: 0, Offset: offset}}
+			req.Topics = append(req.Topics, topic)
+			c.send(req)
+			synctest.Wait()
+			gate.open()
+			answer := c.receive(req).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0]
+			want := offset
+			if offset < 0 {
+				want = 3
+			}
+			if answer.ErrorCode != 0 || answer.LowWatermark != want {
+				n.t.Errorf("delete before %d: error %d, low watermark %d", offset, answer.ErrorCode, answer.LowWatermark)
+			}
+		}
+	})
+}

@@ -10,7 +10,7 @@ import (
 	"moldau/internal/server"
 )
 
-// waits is what one answer waits for: each partition's waiter, and what to do with its outcome.
+// waits is what one answer waits for: each partition's waiter, and what to do with its outcome, which may add another.
 type waits []wait
 
 type wait struct {
@@ -24,8 +24,8 @@ func (w *waits) add(waiter *replica.Waiter, then func(error)) {
 
 // reply is ready at once if there is nothing to wait for; else when everything has come or timeout is over, and then
 // REQUEST_TIMED_OUT stands for what has not come.
-func (w waits) reply(r *server.Request, timeout time.Duration, resp kmsg.Response) server.Reply {
-	if len(w) == 0 {
+func (w *waits) reply(r *server.Request, timeout time.Duration, resp kmsg.Response) server.Reply {
+	if len(*w) == 0 {
 		return r.Answer(resp)
 	}
 	// The time runs from now, not from when earlier answers have gone out.
@@ -33,7 +33,8 @@ func (w waits) reply(r *server.Request, timeout time.Duration, resp kmsg.Respons
 	return server.Reply{Wait: func() server.Response {
 		defer timer.Stop()
 		over := false
-		for _, each := range w {
+		for i := 0; i < len(*w); i++ {
+			each := (*w)[i]
 			if !over {
 				select {
 				case <-each.waiter.Done():
