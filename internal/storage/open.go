@@ -103,6 +103,9 @@ func (s *Store) Open(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.DirID,
 // checkOwner returns the directory that holds the partition's folder, nil if the folder was that of an older topic and
 // is now out of the way.
 func (s *Store) checkOwner(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) (*Directory, error) {
+	if d.journal.topicID(tp) == id {
+		return d, nil // ids do not come back: no younger topic can have the folder while this one exists
+	}
 	folder := filepath.Join(d.path, tp.String())
 	stored, err := s.storedID(d, tp)
 	if err != nil {
@@ -251,11 +254,9 @@ func (s *Store) DeleteClosed(tp kafka.TopicPartition, id kafka.TopicID) error {
 	return nil
 }
 
-// storedID returns the topic id of a closed folder, zero if it has none.
+// storedID returns the topic id of a closed folder, zero if it has none. The folder itself tells: the journal hears of a
+// new topic later, and until then knows the one that had the name before.
 func (s *Store) storedID(d *Directory, tp kafka.TopicPartition) (kafka.TopicID, error) {
-	if id := d.journal.topicID(tp); !id.IsZero() {
-		return id, nil
-	}
 	id, err := commitlog.ReadPartitionMetadata(s.o.FS, filepath.Join(d.path, tp.String()))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return id, d.ioFailed(fmt.Errorf("read topic id of %s: %w", tp, err))
@@ -312,6 +313,9 @@ func (s *Store) Strays(known func(tp kafka.TopicPartition, id kafka.TopicID) boo
 	slices.SortFunc(closed, func(a, b stray) int { return compareTP(a.tp, b.tp) })
 	var errs []error
 	for _, f := range closed {
+		if id := f.d.journal.topicID(f.tp); !id.IsZero() && known(f.tp, id) {
+			continue // which saves reading a file for each of what may be a hundred thousand partitions
+		}
 		id, err := s.storedID(f.d, f.tp)
 		if err != nil {
 			errs = append(errs, err)

@@ -518,6 +518,31 @@ func TestFolderOfOlderTopic(t *testing.T) {
 	must(t, s.Stop(true))
 }
 
+// A topic that was deleted and made again shortly before a crash: the journal still tells of the older one.
+func TestFolderOfYoungerTopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		s := run(t, options(disk, "/d"))
+		older := open(t, s, "orders", 1)
+		appendTo(t, older, 1)
+		time.Sleep(2 * time.Second) // the journal has heard of it
+		must(t, s.Delete(older))
+		younger := open(t, s, "orders", 2)
+		watch := watchSync(younger)
+		end := appendTo(t, younger, 3).Last + 1
+		must(t, watch.wait(end))
+		after := disk.CrashClone(rand.New(rand.NewPCG(1, 1)), 0)
+		must(t, s.Stop(true))
+
+		s = run(t, options(after, "/d"))
+		must(t, s.Strays(func(_ kafka.TopicPartition, known kafka.TopicID) bool { return known == id(2) }))
+		if got := open(t, s, "orders", 2).LogEnd(); got != end {
+			t.Errorf("the younger topic ends at %d, acked was %d", got, end)
+		}
+		must(t, s.Stop(true))
+	})
+}
+
 func TestStrays(t *testing.T) {
 	fs := vfs.NewMem()
 	s := run(t, options(fs, "/a"))
