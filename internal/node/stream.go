@@ -3,7 +3,6 @@ package node
 import (
 	"fmt"
 	"iter"
-	"slices"
 
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
@@ -89,11 +88,7 @@ func (n *Node) catchUp() error {
 		return nil
 	}
 	image := n.loader.Image()
-	err := n.store.Strays(func(tp kafka.TopicPartition, id kafka.TopicID) bool {
-		topic, partition, ok := image.Topics.Partition(tp)
-		return ok && slices.Contains(partition.Replicas, n.cfg.ID) && (id.IsZero() || topic.ID == id)
-	})
-	if err != nil {
+	if err := n.replicas.SetAsideStrays(image); err != nil {
 		return fmt.Errorf("set aside folders of deleted topics: %w", err)
 	}
 	n.gate.Open(image)

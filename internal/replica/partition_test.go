@@ -246,8 +246,8 @@ func TestRestartApplies(t *testing.T) {
 	delta := metadata.NewDelta(w.image)
 	w.must(delta.Replay(&metadata.RemoveTopicRecord{TopicID: topicID("c")}))
 	image := delta.Image(99, 1)
+	w.must(w.set.SetAsideStrays(image))
 	w.set.Apply(metadata.Between(metadata.EmptyImage(), image), image)
-	w.must(w.set.SetAsideStrays())
 	for i, name := range names {
 		p, err := w.set.Partition(kafka.TopicPartition{Topic: name})
 		if name == "c" {

@@ -134,9 +134,9 @@ func (s *Set) DropLagging(lagMax time.Duration) {
 	}
 }
 
-// SetAsideStrays puts folders away whose topics the metadata no longer know. Call it once the metadata are complete.
-func (s *Set) SetAsideStrays() error {
-	image := s.image.Load()
+// SetAsideStrays puts folders away that belong to no topic of the image, or have no replica here. Call it before the first
+// Apply, which opens folders, with an image that is complete.
+func (s *Set) SetAsideStrays(image *metadata.Image) error {
 	return s.o.Store.Strays(func(tp kafka.TopicPartition, id kafka.TopicID) bool {
 		topic, reg, ok := image.Topics.Partition(tp)
 		return ok && slices.Contains(reg.Replicas, s.o.NodeID) && (id.IsZero() || topic.ID == id)
