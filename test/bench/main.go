@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -38,7 +39,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	var (
-		quick    = flags.Bool("quick", false, "smaller runs and short warm-ups; under ten minutes")
+		quick    = flags.Bool("quick", false, "fewer workloads, smaller runs, short warm-ups; under ten minutes")
 		rounds   = flags.Int("rounds", 0, "how often each system runs each workload (default 5, with -quick 3)")
 		megs     = flags.Int64("mb", 0, "MiB of record values in a run (default 1024, with -quick 192)")
 		only     = flags.String("only", "", "comma-separated names, or beginnings of names, of workloads")
@@ -72,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 	if b.systems, err = chooseSystems(*on); err != nil {
 		return fmt.Errorf("-systems: %w", err)
 	}
-	if b.workloads, err = chooseWorkloads(workloads, *only); err != nil {
+	if b.workloads, err = chooseWorkloads(workloads, *only, *quick); err != nil {
 		return fmt.Errorf("-only: %w", err)
 	}
 	m, err := describeMachine(*dir)
@@ -107,23 +108,32 @@ next:
 	return chosen, nil
 }
 
-// chooseWorkloads returns the workloads whose name begins with one of the given words, all for "".
-func chooseWorkloads(all []workload, words string) ([]workload, error) {
+// chooseWorkloads returns the workloads whose name begins with one of the given words; for "" all, or those for a quick run.
+func chooseWorkloads(all []workload, words string, quick bool) ([]workload, error) {
 	var chosen []workload
-	used := make(map[string]bool)
-	for _, w := range all {
-		for word := range strings.SplitSeq(words, ",") {
-			if strings.HasPrefix(w.name, word) {
+	if words == "" {
+		for _, w := range all {
+			if !quick || !w.full {
 				chosen = append(chosen, w)
-				used[word] = true
-				break
 			}
 		}
+		return chosen, nil
 	}
-	for word := range strings.SplitSeq(words, ",") {
-		if !used[word] {
-			return nil, fmt.Errorf("no workload begins with %q; -list names them", word)
+	wanted := strings.Split(words, ",")
+	used := make([]bool, len(wanted))
+	for _, w := range all {
+		takes := false
+		for i, word := range wanted {
+			if strings.HasPrefix(w.name, word) {
+				used[i], takes = true, true
+			}
 		}
+		if takes {
+			chosen = append(chosen, w)
+		}
+	}
+	if i := slices.Index(used, false); i >= 0 {
+		return nil, fmt.Errorf("no workload begins with %q; -list names them", wanted[i])
 	}
 	return chosen, nil
 }

@@ -67,9 +67,13 @@ func (b *bench) runTogether(ctx context.Context, t harness.T, workloads []worklo
 		}
 		brokers = append(brokers, one)
 	}
-	for _, w := range workloads {
+	for n, w := range workloads {
+		warm := b.scale.warm
+		if n == 0 {
+			warm *= firstWarm
+		}
 		for i, s := range b.systems {
-			if err := b.warmUp(ctx, t, w, s, brokers[i]); err != nil {
+			if err := b.warmUp(ctx, t, w, s, brokers[i], warm); err != nil {
 				return fmt.Errorf("%s: warm-up of %s: %w", w.name, s.name, err)
 			}
 		}
@@ -84,8 +88,11 @@ func (b *bench) runTogether(ctx context.Context, t harness.T, workloads []worklo
 	return nil
 }
 
-// warmUp runs a workload once, on a JVM for a while, and forgets what it measured.
-func (b *bench) warmUp(ctx context.Context, t harness.T, w workload, s system, on *broker) error {
+// firstWarm is how much longer a JVM is warmed up for the first workload: until then nothing of it is compiled.
+const firstWarm = 3
+
+// warmUp runs a workload once, on a JVM for at least d, and forgets what it measured.
+func (b *bench) warmUp(ctx context.Context, t harness.T, w workload, s system, on *broker, d time.Duration) error {
 	b.progress("%-28s %-14s warming up", w.name, s.name)
 	for began := time.Now(); ; {
 		last := time.Now()
@@ -93,7 +100,7 @@ func (b *bench) warmUp(ctx context.Context, t harness.T, w workload, s system, o
 			return err
 		}
 		on.lastRun = time.Since(last)
-		if !s.jvm || time.Since(began) >= b.scale.warm {
+		if !s.jvm || time.Since(began) >= d {
 			return nil
 		}
 	}

@@ -23,6 +23,7 @@ type workload struct {
 	// alone: each run gets a new process on an empty folder, and no other broker runs meanwhile. Otherwise the brokers run
 	// side by side, warm, and take turns.
 	alone bool
+	full  bool // left out with -quick, unless -only names it
 	run   func(ctx context.Context, t harness.T, b *broker, s scale) ([]figure, error)
 }
 
@@ -46,18 +47,27 @@ func quickScale() scale {
 
 // allWorkloads are what -only may name, in the order in which they run.
 func allWorkloads() []workload {
-	const kib = 1024
 	list := []workload{{
 		name:  "start",
 		about: "from process start to the first answer to Metadata, on an empty formatted folder; then memory and CPU after an idle time",
 		alone: true,
 		run:   runStart,
 	}}
-	for _, client := range []string{"replay", "java"} {
-		for _, acks := range []int16{-1, 1} {
-			name, about := client+"-produce-1k-acks-"+acksName(acks), "1 KiB records, batch.size 16 KiB, 6 partitions, acks="+acksName(acks)
-			l := load{recordBytes: kib, batchBytes: 16 * kib, acks: acks, connections: 1, depth: 5}
-			list = append(list, workload{name: name, about: clientAbout(client) + about, run: produceRun(client, l)})
+	for _, size := range []struct {
+		name  string
+		bytes int
+	}{{"1k", 1024}, {"100b", 100}} {
+		for _, client := range []string{"replay", "java"} {
+			for _, acks := range []int16{-1, 1} {
+				l := load{recordBytes: size.bytes, batchBytes: 16 << 10, acks: acks, connections: 1, depth: 5}
+				list = append(list, workload{
+					name: fmt.Sprintf("%s-produce-%s-acks-%s", client, size.name, acksName(acks)),
+					about: fmt.Sprintf("%s: records of %d bytes, batch.size 16 KiB, 6 partitions, acks=%s",
+						clientAbout(client), size.bytes, acksName(acks)),
+					full: size.bytes != 1024,
+					run:  produceRun(client, l),
+				})
+			}
 		}
 	}
 	list = append(list, workload{
@@ -77,9 +87,9 @@ func acksName(acks int16) string {
 
 func clientAbout(client string) string {
 	if client == "java" {
-		return "Apache Kafka's ProducerPerformance: "
+		return "Apache Kafka's ProducerPerformance"
 	}
-	return "pre-encoded requests on 1 connection, 5 on the way, one batch per partition in each: "
+	return "pre-encoded requests on 1 connection, 5 on the way, one batch per partition in each"
 }
 
 const partitions = 6

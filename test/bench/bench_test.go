@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -216,5 +217,34 @@ func TestPercentile(t *testing.T) {
 	got := summarise(hundred)
 	if want := (latencies{50, 95, 99, 100}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func TestChooseWorkloads(t *testing.T) {
+	all := []workload{{name: "start"}, {name: "replay-a"}, {name: "replay-b", full: true}, {name: "java-a"}}
+	for _, c := range []struct {
+		words string
+		quick bool
+		want  string
+	}{
+		{"", false, "start replay-a replay-b java-a"},
+		{"", true, "start replay-a java-a"},
+		{"replay", true, "replay-a replay-b"},
+		{"java,start", false, "start java-a"},
+	} {
+		chosen, err := chooseWorkloads(all, c.words, c.quick)
+		if err != nil {
+			t.Errorf("%q: %v", c.words, err)
+		}
+		var names []string
+		for _, w := range chosen {
+			names = append(names, w.name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%q quick=%v: %s, want %s", c.words, c.quick, got, c.want)
+		}
+	}
+	if _, err := chooseWorkloads(all, "start,repaly", false); err == nil {
+		t.Error("a misspelt workload went unnoticed")
 	}
 }
