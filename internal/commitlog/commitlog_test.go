@@ -107,7 +107,7 @@ func offsets(t tb, b []byte) []string {
 			err = bt.VerifyCRC()
 		}
 		if err != nil {
-			t.Fatalf("batch: %v", err)
+			t.Fatalf("batch: %v: %v", err, all)
 		}
 		all = append(all, fmt.Sprintf("%d-%d", bt.BaseOffset(), bt.LastOffset()))
 		b = rest

@@ -38,7 +38,7 @@
 //
 // Source files: log.go (type, bounds, close), append.go, roll.go, sync.go, read.go, time.go (lookups by time), segment.go,
 // index.go, txn_index.go, epochs.go, producers.go, snapshot.go,
-// sequences.go, load.go (Open, leftovers), recover.go (the scan),
+// sequences.go, load.go (Open, leftovers), recover.go, scan.go,
 // truncate.go, retain.go, files.go (descriptors), names.go, config.go.
 //
 // Not obvious:

@@ -1,11 +1,8 @@
 package commitlog
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"math"
 	"slices"
 
@@ -28,7 +25,8 @@ func (r *recovery) start(trusted kafka.Offset) (kafka.Offset, error) {
 		}
 		from = max(from, first)
 		at := len(r.segments) - 1
-		for at > 0 && r.segments[at].base > from {
+		// Where a segment begins at from, the one before may not have been sealed yet when the crash came.
+		for at > 0 && r.segments[at].base >= from {
 			at--
 		}
 		ok, err := r.enter(at, from)
@@ -141,8 +139,13 @@ func (r *recovery) enterActive(f *found, from kafka.Offset) (a *active, ok bool,
 			r.note(a, h, int(size))
 			return true, nil
 		})
-		if err := ignoreCorrupt(err); err != nil || a.next != from {
+		if ignoreCorrupt(err) != nil {
 			return a, false, err
+		}
+		// Compaction may have left a gap at the end of a segment; the snapshot says that nothing else is missing.
+		gap := a.next < from && a.size == f.log && r.beginsAt(from)
+		if a.next != from && !gap {
+			return a, false, nil
 		}
 		if indexed == 0 && a.offset.count() > 0 {
 			r.report.RebuiltIndexes++
@@ -168,6 +171,11 @@ func (r *recovery) enterActive(f *found, from kafka.Offset) (a *active, ok bool,
 		}
 	}
 	return a, true, r.cutIndexes(a, f)
+}
+
+// beginsAt tells whether a segment begins at an offset.
+func (r *recovery) beginsAt(offset kafka.Offset) bool {
+	return slices.ContainsFunc(r.segments, func(f *found) bool { return f.base == offset })
 }
 
 // findSeal keeps the time index entry that a clean stop has added, so that a log that is not appended to is not written
@@ -330,6 +338,11 @@ func (r *recovery) scan(from kafka.Offset) error {
 		if err := a.seal(); err != nil {
 			return err
 		}
+		for _, f := range []*file{a.offsets, a.times, a.log} {
+			if !f.clean() {
+				r.unsyncedAside = append(r.unsyncedAside, f)
+			}
+		}
 		a.next = next.base
 		r.sealed = append(r.sealed, a.view)
 		r.logEnd = next.base
@@ -368,6 +381,10 @@ func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
 			err = fmt.Errorf("batch of offsets %d to %d where %d is next: %w", b.BaseOffset(), b.LastOffset(), r.logEnd, batch.ErrCorrupt)
 		}
 		if errors.Is(err, batch.ErrCorrupt) || errors.Is(err, batch.ErrShort) {
+			if r.cfg.Preallocate && s.zeros() {
+				// Space that nothing was written to yet. If records should be here, the next segment's base tells.
+				return true, a.log.truncate(a.size)
+			}
 			r.logger.Warn("log is cut before a batch that is not whole", "segment", f.base, "position", a.size, "bytes", f.log-a.size, "logEnd", r.logEnd, "err", err)
 			r.report.TruncatedBytes += f.log - a.size
 			return false, a.log.truncate(a.size)
@@ -447,74 +464,4 @@ func (r *recovery) finish(o Options, checkpoint epochs) error {
 		return r.truncateFullyLocked(o.LogStart)
 	}
 	return nil
-}
-
-// scanner reads a log file from front to back.
-type scanner struct {
-	f        io.ReaderAt
-	pos, end int64
-	buf      []byte // what was read and not handed out yet; it lies at pos
-	space    []byte
-}
-
-const scanBytes = 256 << 10
-
-// next returns the next batch, good until the call after. The error is ErrCorrupt or ErrShort if there is none, anything
-// else if the file cannot be read.
-func (s *scanner) next() (batch.Batch, error) {
-	if err := s.fill(batch.PeekSize); err != nil {
-		return nil, err
-	}
-	size, _, magic, err := batch.PeekHeader(s.buf)
-	if err != nil {
-		return nil, err
-	}
-	if int64(size) > s.end-s.pos {
-		return nil, batch.ErrShort
-	}
-	if err := s.fill(size); err != nil {
-		return nil, err
-	}
-	if magic != 2 {
-		if oldFormat(s.buf[:size]) {
-			return nil, fmt.Errorf("%w: convert the topic with Apache Kafka 3.9 first", batch.ErrOldMagic)
-		}
-		return nil, batch.ErrCorrupt // the zeros of a lost sector look like format 0
-	}
-	b, rest, err := batch.Next(s.buf[:size])
-	if err != nil || len(rest) > 0 {
-		return nil, errors.Join(err, batch.ErrCorrupt)
-	}
-	s.buf = s.buf[size:]
-	s.pos += int64(size)
-	return b, nil
-}
-
-// fill makes buf hold at least n bytes, or all that there are.
-func (s *scanner) fill(n int) error {
-	if len(s.buf) >= n {
-		return nil
-	}
-	want := int(min(int64(max(n, scanBytes)), s.end-s.pos))
-	if want < n {
-		return batch.ErrShort
-	}
-	if len(s.space) < want {
-		s.space = make([]byte, want)
-	}
-	have := copy(s.space, s.buf)
-	got, err := s.f.ReadAt(s.space[have:want], s.pos+int64(have))
-	s.buf = s.space[:have+got]
-	if len(s.buf) < n {
-		if err == nil || err == io.EOF {
-			return batch.ErrShort
-		}
-		return err
-	}
-	return nil
-}
-
-// oldFormat tells whether bytes are a message of format 0 or 1: base offset, size, CRC-32 of the rest.
-func oldFormat(b []byte) bool {
-	return len(b) > batch.PeekSize && crc32.ChecksumIEEE(b[16:]) == binary.BigEndian.Uint32(b[12:])
 }

@@ -42,6 +42,10 @@ func (l *Log) truncateLocked(to kafka.Offset) error {
 	if to < l.firstBaseLocked() {
 		return l.truncateFullyLocked(to)
 	}
+	to, err := l.batchBoundaryLocked(to)
+	if err != nil {
+		return err
+	}
 	l.truncations++
 	// A recovery point that somebody has stored must not vouch for what will be written here from now on. Recovery
 	// begins at a snapshot, so those above the cut go first, for good.
@@ -71,6 +75,21 @@ func (l *Log) truncateLocked(to kafka.Offset) error {
 	l.recoveryPoint = min(l.recoveryPoint, l.logEnd)
 	l.publishLocked()
 	return nil
+}
+
+// batchBoundaryLocked returns where the batch begins that an offset lies inside of, or the offset itself.
+func (l *Log) batchBoundaryLocked(offset kafka.Offset) (kafka.Offset, error) {
+	w := l.files.window()
+	defer l.files.release(w)
+	v := &l.active.view
+	for i := len(l.sealed) - 1; i >= 0 && v.base > offset; i-- {
+		v = &l.sealed[i]
+	}
+	p, found, err := v.locate(w, offset)
+	if err != nil || !found {
+		return offset, err
+	}
+	return min(offset, p.base), nil
 }
 
 // dropAfterLocked takes the segments that begin after an offset out of the log, the last first and each for good before
