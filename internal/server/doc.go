@@ -14,7 +14,9 @@
 //  5. Exactly one goroutine writes to a connection at any time: the writer while it runs, else the reader.
 //  6. A request that cannot be parsed, or that no route serves, closes its connection with one log line and no answer;
 //     the answers to the requests before it go out first. ApiVersions in an unknown version is answered (KIP-511).
-//  7. Every Reply.Wait is called exactly once, every Response is either written or released.
+//  7. At most heavySlots requests that take much memory once decoded are decoded and handled at a time. Their answers do
+//     not count: a client that does not read keeps nobody from his turn.
+//  8. Every Reply.Wait is called exactly once, every Response is either written or released.
 //
 // Goroutines: one per listener (owned by Serve's caller), one reader per connection, and a writer per connection that
 // exists only while a reply is not ready. Stop waits for all of them.

@@ -18,6 +18,13 @@ const (
 	// idleStep is how many bytes of one frame count as a sign of life: a frame that dribbles in is cut off.
 	idleStep = 64 << 10
 
+	// heavyBytes is what a request takes once it is decoded from which on it needs one of heavySlots. Honest ones are as
+	// heavy when they name some 10,000 partitions; the records of a Produce do not count. A request that is shorter than
+	// heavyFromBytes never is, since wire refuses what grows more than 24 times.
+	heavyBytes     = 4 << 20
+	heavyFromBytes = heavyBytes / 32
+	heavySlots     = 2
+
 	apiVersionsKey = 18
 )
 
@@ -124,16 +131,33 @@ func (c *Conn) dispatch(f *frame, size int) error {
 	if route.MaxBytes > 0 && size > route.MaxBytes {
 		return refuse("%s of %d bytes: the largest allowed is %d", nameOf(h.Key), size, route.MaxBytes)
 	}
-	body, err := wire.DecodeRequest(h, raw[h.BodyOffset:])
-	if err != nil {
-		return refuse("unreadable %s version %d: %v", nameOf(h.Key), h.Version, err)
-	}
 	if route.Hold {
 		c.awaitReplies()
 	}
 	c.srv.meters.bytesIn.Add(float64(size + 4))
-	p.reply = route.Handle(&Request{Header: h, Body: body, Conn: c, Size: size, Received: p.received})
+	if p.reply, err = c.handle(route, h, p, raw[h.BodyOffset:]); err != nil {
+		return refuse("unreadable %s version %d: %v", nameOf(h.Key), h.Version, err)
+	}
 	return c.enqueue(p)
+}
+
+// handle decodes a request and has it served. Those that take much memory once they are decoded take turns.
+func (c *Conn) handle(route *served, h wire.Header, p pending, raw []byte) (Reply, error) {
+	if p.size >= heavyFromBytes {
+		growth, err := wire.Growth(h, raw)
+		if err != nil {
+			return Reply{}, err
+		}
+		if growth >= heavyBytes {
+			c.srv.heavy <- struct{}{}
+			defer func() { <-c.srv.heavy }()
+		}
+	}
+	body, err := wire.DecodeRequest(h, raw)
+	if err != nil {
+		return Reply{}, err
+	}
+	return route.Handle(&Request{Header: h, Body: body, Conn: c, Size: p.size, Received: p.received}), nil
 }
 
 // wrongApiVersions is the answer to ApiVersions in a version that we do not serve: always in version 0, with the row of

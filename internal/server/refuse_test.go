@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -285,4 +286,45 @@ func TestFramePool(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestHeavyRequestsTakeTurns: what many clients can make the node hold decoded at once is bounded, and nobody else waits.
+func TestHeavyRequestsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, leave := make(chan int, 100), make(chan struct{})
+		w := newWorld(t, Limits{}, Listener{}, Route{Key: 3, Min: 0, Max: 13, Listeners: Broker, Handle: func(r *Request) Reply {
+			topics := len(r.Body.(*kmsg.MetadataRequest).Topics)
+			entered <- topics
+			if topics > 0 {
+				<-leave
+			}
+			return r.Answer(kmsg.NewPtrMetadataResponse())
+		}})
+		heavy := kmsg.NewPtrMetadataRequest()
+		heavy.Version = 4
+		heavy.Topics = make([]kmsg.MetadataRequestTopic, 100_000)
+		for i := range heavy.Topics {
+			heavy.Topics[i].Topic = kmsg.StringPtr("abc")
+		}
+		var clients []*client
+		for i := range 5 {
+			c := w.dial("10.0.0.1:" + strconv.Itoa(i+1))
+			c.send(1, heavy)
+			clients = append(clients, c)
+		}
+		synctest.Wait()
+		if n := len(entered); n != heavySlots {
+			t.Fatalf("%d heavy requests are served at once, want %d", n, heavySlots)
+		}
+		light := w.dial("10.0.0.2:1")
+		light.send(1, metadataRequest())
+		light.receiveFrame()
+		close(leave)
+		for _, c := range clients {
+			c.receiveFrame()
+			c.nc.Close()
+		}
+		light.nc.Close()
+		w.stop()
+	})
 }

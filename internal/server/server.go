@@ -44,6 +44,7 @@ type Server struct {
 	meters meters
 	frames frames
 	quota  connectionQuota
+	heavy  chan struct{} // holds one for each heavy request that is being served
 
 	stopping chan struct{} // closed by Stop
 	running  sync.WaitGroup
@@ -62,7 +63,7 @@ var errStopped = errors.New("the server stops")
 
 // New returns a server for a table of routes. An API key has at most one row per kind of listener.
 func New(o Options) *Server {
-	s := &Server{limits: o.Limits, log: o.Logger, now: o.Now, stopping: make(chan struct{})}
+	s := &Server{limits: o.Limits, log: o.Logger, now: o.Now, stopping: make(chan struct{}), heavy: make(chan struct{}, heavySlots)}
 	if s.limits.MaxUnanswered <= 0 {
 		s.limits.MaxUnanswered = 100
 	}

@@ -17,7 +17,7 @@ func BenchmarkDecodeProduce(b *testing.B) {
 	body := req.AppendTo(nil)
 	b.Run("guard", func(b *testing.B) {
 		for b.Loop() {
-			if err := guard(req, body); err != nil {
+			if _, err := guard(req, body); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -16,6 +16,9 @@ const (
 	// maxGrowth is how many bytes may be allocated per byte of the body. The most that honest requests need is about 11
 	// (Metadata of topics with names of three letters).
 	maxGrowth = 24
+	// maxDecodedBytes is how many may be allocated for one request, whatever its length: five times what it takes to name
+	// 100,000 partitions.
+	maxDecodedBytes = 64 << 20
 )
 
 // What decoding allocates besides structs, in bytes, size classes and map overhead included.
@@ -39,25 +42,27 @@ type layout struct {
 	text     string
 }
 
-// guard returns an error if decoding body would allocate far more than body is long, or if it is malformed.
-func guard(req kmsg.Request, body []byte) error {
+// guard returns how many bytes decoding body allocates, 0 if body is too small to do harm. It is an error if that is far
+// more than body is long, or if body is malformed.
+func guard(req kmsg.Request, body []byte) (growth int, err error) {
 	if len(body) < guardFromBytes {
-		return nil
+		return 0, nil
 	}
 	text, ok := layoutOf(req.Key(), req.GetVersion())
 	if !ok {
-		return fmt.Errorf("%w: version %d of %s has no layout", ErrBadRequest, req.GetVersion(), kmsg.NameForKey(req.Key()))
+		return 0, fmt.Errorf("%w: version %d of %s has no layout", ErrBadRequest, req.GetVersion(), kmsg.NameForKey(req.Key()))
 	}
-	g := weigher{rest: body, flexible: req.IsFlexible(), budget: maxGrowth * len(body)}
+	budget := min(maxGrowth*len(body), maxDecodedBytes)
+	g := weigher{rest: body, flexible: req.IsFlexible(), budget: budget}
 	g.walk(text)
 	switch {
 	case g.bad:
-		return fmt.Errorf("%w: %s version %d ends early", ErrBadRequest, kmsg.NameForKey(req.Key()), req.GetVersion())
+		return 0, fmt.Errorf("%w: %s version %d ends early", ErrBadRequest, kmsg.NameForKey(req.Key()), req.GetVersion())
 	case g.budget < 0:
-		return fmt.Errorf("%w: %d bytes of %s version %d would take more than %d times as much memory",
-			ErrBadRequest, len(body), kmsg.NameForKey(req.Key()), req.GetVersion(), maxGrowth)
+		return 0, fmt.Errorf("%w: %d bytes of %s version %d would take more than %d bytes of memory",
+			ErrBadRequest, len(body), kmsg.NameForKey(req.Key()), req.GetVersion(), budget)
 	}
-	return nil
+	return budget - g.budget, nil
 }
 
 func layoutOf(key, version int16) (string, bool) {

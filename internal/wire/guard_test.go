@@ -411,13 +411,39 @@ func TestHonestLargeRequestsPass(t *testing.T) {
 	}
 }
 
+// TestGrowthIsBounded: what one request takes once it is decoded does not grow with socket.request.max.bytes.
+func TestGrowthIsBounded(t *testing.T) {
+	named := func(topics int) []byte {
+		req := kmsg.NewPtrMetadataRequest()
+		req.Version = 4
+		req.Topics = make([]kmsg.MetadataRequestTopic, topics)
+		for i := range req.Topics {
+			req.Topics[i].Topic = kmsg.StringPtr("abc")
+		}
+		return req.AppendTo(nil)
+	}
+	h := Header{Key: 3, Version: 4}
+	honest := named(100_000)
+	growth, err := Growth(h, honest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := allocated(func() { _, err = DecodeRequest(h, honest) }); err != nil || got > growth*5/4 || growth > got*5/4 {
+		t.Errorf("decoding took %d bytes, and %d were foretold; %v", got, growth, err)
+	}
+	huge := named(3_000_000)
+	if got := allocated(func() { _, err = DecodeRequest(h, huge) }); !errors.Is(err, ErrBadRequest) || got > 1<<16 {
+		t.Errorf("a request of %d bytes: %d bytes allocated, %v", len(huge), got, err)
+	}
+}
+
 func TestGuardDoesNotAllocate(t *testing.T) {
 	req := kmsg.NewPtrProduceRequest()
 	req.Version = 9
 	req.Topics = []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: make([]byte, 10_000)}}}}
 	body := req.AppendTo(nil)
 	if n := testing.AllocsPerRun(50, func() {
-		if err := guard(req, body); err != nil {
+		if _, err := guard(req, body); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {

@@ -10,18 +10,37 @@ import (
 // DecodeRequest decodes the body of a request, frame[h.BodyOffset:]. Byte fields of the result alias body, strings do
 // not. Errors wrap ErrBadRequest. The version must be one that kmsg knows.
 func DecodeRequest(h Header, body []byte) (kmsg.Request, error) {
+	req, err := empty(h)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := guard(req, body); err != nil {
+		return nil, err
+	}
+	if err := req.ReadFrom(body); err != nil {
+		return nil, fmt.Errorf("%w: %s version %d: %w", ErrBadRequest, kmsg.NameForKey(h.Key), h.Version, err)
+	}
+	return req, nil
+}
+
+// Growth returns how many bytes DecodeRequest allocates for a body, about, besides the body itself: 64 MiB at most, 0 for a
+// small one. Errors are those of DecodeRequest.
+func Growth(h Header, body []byte) (int, error) {
+	req, err := empty(h)
+	if err != nil {
+		return 0, err
+	}
+	return guard(req, body)
+}
+
+// empty returns a request to decode into.
+func empty(h Header) (kmsg.Request, error) {
 	req, ok := NewRequest(h.Key, h.Version)
 	if !ok {
 		return nil, fmt.Errorf("%w %d", ErrUnknownKey, h.Key)
 	}
 	if h.Version > req.MaxVersion() {
 		return nil, fmt.Errorf("%w: version %d of %s", ErrBadRequest, h.Version, kmsg.NameForKey(h.Key))
-	}
-	if err := guard(req, body); err != nil {
-		return nil, err
-	}
-	if err := req.ReadFrom(body); err != nil {
-		return nil, fmt.Errorf("%w: %s version %d: %w", ErrBadRequest, kmsg.NameForKey(h.Key), h.Version, err)
 	}
 	return req, nil
 }
