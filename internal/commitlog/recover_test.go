@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math/rand/v2"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -453,4 +454,49 @@ func TestRollByTime(t *testing.T) {
 			t.Fatalf("jitter %d ms", j)
 		}
 	}
+}
+
+// A power cut in the middle of retention takes nothing from behind the deleted segments.
+func TestPowerCutDuringRetention(t *testing.T) {
+	mem := vfs.NewMem()
+	c := smallConfig()
+	c.RetentionMs, c.RetentionBytes = -1, 2000
+	clk := &clock{ms: startMs}
+	var crashes []*vfs.Mem
+	rng := rand.New(rand.NewPCG(1, 1))
+	disk := vfs.NewInject(mem)
+	disk.Hook = func(op vfs.Op) error {
+		if op.Kind == vfs.OpRename || op.Kind == vfs.OpSyncDir {
+			for range 8 {
+				crashes = append(crashes, mem.CrashClone(rng, 0.5))
+			}
+		}
+		return nil
+	}
+	o := testOptions(disk, c)
+	o.Now = clk.now
+	l, _ := mustOpen(t, o)
+	for i := range 100 {
+		mustAppend(t, l, records("r", 2, noOptions, startMs+int64(i)))
+	}
+	end, err := l.Sync()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetDeletionBound(end)
+	if err := mem.SyncFS("/"); err != nil {
+		t.Fatal(err)
+	}
+	crashes = nil
+	if n, err := l.Retain(clk.now()); err != nil || n < 4 {
+		t.Fatalf("%d segments deleted, %v", n, err)
+	}
+	for i, crashed := range crashes {
+		again, _ := mustOpen(t, testOptions(crashed, c)) // with no recovery point: the scan meets every segment
+		if again.LogEnd() != end {
+			t.Fatalf("cut %d: the log ends at %d, %d was synced", i, again.LogEnd(), end)
+		}
+		again.Abandon()
+	}
+	l.Abandon()
 }

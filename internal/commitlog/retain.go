@@ -65,12 +65,12 @@ func (l *Log) Retain(now time.Time) (deleted int, err error) {
 		}
 	}
 	if err == nil && n > 0 {
-		err = l.deleteFirstLocked(n, now)
+		deleted, err = l.deleteUnlocked(n, now)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("apply retention to %s: %w", l.tp, err)
+		return deleted, fmt.Errorf("apply retention to %s: %w", l.tp, err)
 	}
-	return n, nil
+	return deleted, nil
 }
 
 // releasedLocked returns how many segments from the first on may go, and where the last of them ends.
@@ -122,29 +122,61 @@ func (l *Log) newestMs(v *view, w *window, sealed bool) (int64, error) {
 	return entry.ModTime.UnixMilli(), err
 }
 
-// deleteFirstLocked takes the first n segments out of the log. If that is all, a new one begins first.
-func (l *Log) deleteFirstLocked(n int, now time.Time) error {
+// deleteUnlocked takes the first n segments out of the log. If that is all, a new one begins first. It is called with
+// Log.mu held, and lets go of it while it waits for the disk.
+//
+// What precedes a deletion is durable before it begins. A power cut that keeps some renames and loses others would leave
+// a hole, and recovery cuts a log at a hole, with all that was acked behind it.
+func (l *Log) deleteUnlocked(n int, now time.Time) (deleted int, err error) {
 	if n > len(l.sealed) {
 		if err := l.rollLocked(l.logEnd); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	gone := l.sealed[:n]
-	l.sealed = l.sealed[n:]
+	truncations := l.truncations
+	for ; deleted < n; deleted++ {
+		if err := l.syncNamesUnlocked(); err != nil {
+			return deleted, err
+		}
+		if truncations != l.truncations {
+			break // the log has lost its end meanwhile, and perhaps these segments
+		}
+		if err := l.deleteFirstLocked(now); err != nil {
+			return deleted, err
+		}
+	}
+	return deleted, nil
+}
+
+func (l *Log) deleteFirstLocked(now time.Time) error {
+	v := l.sealed[0]
+	l.sealed = l.sealed[1:]
 	l.raiseLogStartLocked(l.firstBaseLocked())
 	l.publishLocked()
-	for i := range gone {
-		v := &gone[i]
-		l.logger.Info("segment deleted by retention", "segment", v.base, "bytes", v.size, "logStart", l.logStart)
-		if err := l.markDeletedLocked(v.segment, v.aborted > 0); err != nil {
-			return err
-		}
-		if err := l.deleteSnapshotLocked(v.base, now); err != nil {
-			return err
-		}
+	l.logger.Info("segment deleted by retention", "segment", v.base, "bytes", v.size, "logStart", l.logStart)
+	if err := l.markDeletedLocked(v.segment, v.aborted > 0); err != nil {
+		return err
 	}
-	l.names++
-	return nil
+	return l.deleteSnapshotLocked(v.base, now)
+}
+
+// syncNamesUnlocked makes the names in the log's folder durable. It is called with Log.mu held, and lets go of it meanwhile.
+func (l *Log) syncNamesUnlocked() error {
+	names, dir := l.names, l.dir
+	if names == l.namesSynced {
+		return nil
+	}
+	l.mu.Unlock()
+	err := l.fs.SyncDir(dir)
+	if err != nil {
+		err = l.fail(err)
+	}
+	l.mu.Lock()
+	l.namesSynced = max(l.namesSynced, names)
+	if err == nil {
+		err = l.usableLocked()
+	}
+	return err
 }
 
 // markDeletedLocked renames a segment's files; DeletePending removes them. A missing file is no error: an earlier try may
