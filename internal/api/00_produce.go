@@ -78,7 +78,7 @@ func (a *API) append(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopic, in *
 		return nil, fmt.Errorf("transactions are not served: %w", kerr.UnsupportedVersion)
 	}
 	config := p.Config()
-	info, err := batch.Check(b, batch.CheckOptions{
+	info, err := a.check(b, batch.CheckOptions{
 		MaxMessageBytes: config.MaxMessageBytes,
 		Now:             a.nowMs(),
 		AppendTime:      config.TimestampTypeAppend,
@@ -102,6 +102,27 @@ func (a *API) append(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopic, in *
 	answer.BaseOffset, answer.LogAppendTime, answer.LogStartOffset = done.First, done.LogAppendTime, done.LogStart
 	a.meters.received(len(b))
 	return waiter, nil
+}
+
+const (
+	// plainBytes is what the records of any batch may take when they are decompressed, on top of four times its size; it
+	// is more than the window of zstd at the levels that clients use. What needs more takes one of openingSlots.
+	plainBytes   = 4 << 20
+	openingSlots = 2
+)
+
+// check verifies a batch. A batch of 60 KB can hold 60 MB: it costs one client nothing to send it, and many of them must
+// not make the node hold as many of those at once.
+func (a *API) check(b batch.Batch, o batch.CheckOptions) (batch.Info, error) {
+	o.PlainBytes = plainBytes + 4*len(b)
+	info, err := batch.Check(b, o)
+	if !errors.Is(err, batch.ErrTooLarge) {
+		return info, err
+	}
+	a.opening <- struct{}{}
+	defer func() { <-a.opening }()
+	o.PlainBytes = 0
+	return batch.Check(b, o)
 }
 
 // written is the partition that a producer writes to.

@@ -85,6 +85,10 @@ func (a *API) listOffset(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartition, 
 }
 
 func (a *API) findOffset(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartition, asked *kmsg.ListOffsetsRequestTopicPartition, answer *kmsg.ListOffsetsResponseTopicPartition) {
+	if asked.Timestamp >= 0 || asked.Timestamp == kafka.MaxTimestamp { // the log looks into a batch, which may be large
+		a.opening <- struct{}{}
+		defer func() { <-a.opening }()
+	}
 	p, err := a.o.Replicas.Partition(tp)
 	if err == nil {
 		var found replica.TimestampOffset

@@ -56,11 +56,12 @@ type API struct {
 	table    []row
 	sessions *sessionCache
 	meters   meters
+	opening  chan struct{} // holds one for each batch that may be large and is being decompressed
 }
 
 // New returns an API that serves nothing until its Routes are used.
 func New(o Options) *API {
-	a := &API{o: o, table: rows(), meters: newMeters(o.Metrics)}
+	a := &API{o: o, table: rows(), meters: newMeters(o.Metrics), opening: make(chan struct{}, openingSlots)}
 	a.sessions = newSessionCache(o.FetchSessionSlots, o.Now, o.Metrics)
 	return a
 }

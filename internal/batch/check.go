@@ -20,6 +20,9 @@ type CheckOptions struct {
 	Deep            bool  // decompress and walk the records whatever the other options say (record.validation=full)
 	Client          bool  // the batch comes from a producer, not from a coordinator of ours
 	RefuseZstd      bool  // the request is older than Produce v7 (KIP-110)
+	// PlainBytes is how much memory compressed records may take once they are opened; ErrTooLarge if they need more. 0
+	// is the largest limit, which follows from the batch's size.
+	PlainBytes int
 }
 
 // Info is what Check found.
@@ -92,7 +95,7 @@ func Check(b Batch, o CheckOptions) (Info, error) {
 	if b.Codec() != None && !o.mustWalk(b) {
 		return info, nil
 	}
-	recs, err := b.plain()
+	recs, err := b.plainWithin(o.PlainBytes)
 	if err != nil {
 		return Info{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -272,6 +273,32 @@ func TestSingle(t *testing.T) {
 		got, err := Single(c.records)
 		if !errors.Is(err, c.want) || err == nil && !bytes.Equal(got, b) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+// TestPlainBytes: with a lower limit Check takes no more memory than that, and says that more is needed.
+func TestPlainBytes(t *testing.T) {
+	record := keyed(now)
+	record[0].Value = make([]byte, 20<<20)
+	for _, codec := range []Codec{Gzip, Snappy, LZ4, Zstd} {
+		b := produced(codec, record...)
+		o := lenient
+		o.Deep = true
+		if _, err := Check(b, o); err != nil {
+			t.Errorf("%v: %v without a limit", codec, err)
+		}
+		o.PlainBytes = 4 << 20
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Check(b, o)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrTooLarge) || took > 24<<20 {
+			t.Errorf("%v: %d bytes allocated within a limit of 4 MiB, %v", codec, took, err)
+		}
+		small := produced(codec, keyed(now, now)...)
+		if _, err := Check(small, o); err != nil {
+			t.Errorf("%v: %v for a small batch", codec, err)
 		}
 	}
 }

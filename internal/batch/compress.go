@@ -179,6 +179,9 @@ func decompressZstd(src []byte, maxBytes int) ([]byte, error) {
 	memory := uint64(max(zstd.MinWindowSize, maxBytes))
 	var h zstd.Header
 	if err := h.Decode(src); err == nil {
+		if h.HasFCS && h.FrameContentSize > uint64(maxBytes) { // else it would be allocated on the frame's word
+			return nil, ErrTooLarge
+		}
 		memory = max(memory, min(h.WindowSize, zstdMaxWindowBytes))
 	}
 	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
@@ -195,6 +198,15 @@ func decompressZstd(src []byte, maxBytes int) ([]byte, error) {
 		return nil, fmt.Errorf("zstd: %w: %w", errUncompress, err)
 	}
 	return out, nil
+}
+
+// zstdWindowBytes is the window that the first frame declares, 0 if it is none.
+func zstdWindowBytes(src []byte) int {
+	var h zstd.Header
+	if h.Decode(src) != nil {
+		return 0
+	}
+	return int(min(h.WindowSize, zstdMaxWindowBytes))
 }
 
 // zstdMaxWindowBytes is the window of the highest level, 22.

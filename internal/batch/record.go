@@ -100,6 +100,22 @@ func (b Batch) plain() ([]byte, error) {
 	return recs, nil
 }
 
+// plainWithin is plain with a limit that is lower than usual; 0 is the usual one.
+func (b Batch) plainWithin(limitBytes int) ([]byte, error) {
+	if limitBytes == 0 || b.Codec() == None {
+		return b.plain()
+	}
+	// Decompress lets a large window pass, up to that of the highest level, and has to hold it.
+	if b.Codec() == Zstd && zstdWindowBytes(b.Records()) > limitBytes {
+		return nil, ErrTooLarge
+	}
+	recs, err := Decompress(b.Codec(), b.Records(), min(limitBytes, b.plainLimit()))
+	if err != nil {
+		return nil, fmt.Errorf("records of the batch at offset %d: %w", b.BaseOffset(), err)
+	}
+	return recs, nil
+}
+
 // plainLimit is how many bytes the records may have once decompressed. Sixteen times is more than codecs reach on what
 // people send; the floor lets a small batch of very repetitive records pass, and keeps what a bomb can take bounded.
 func (b Batch) plainLimit() int {
