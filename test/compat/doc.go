@@ -4,6 +4,8 @@
 // It owns the suites, one file per client or promise, and no code outside tests.
 //
 // Invariants: every check is made by a client that nobody here wrote, or on the files and answers that such a client made.
+// The attack suites send bytes of their own, because no honest client would: there an honest client has to be served as
+// before afterwards, and testdata/answers.txt holds what Apache Kafka answers to the same.
 //
 // Goroutines: none.
 package compat
