@@ -124,11 +124,25 @@ func (r *recovery) begin(at kafka.Offset) error {
 	if err := r.create(r.active); err != nil {
 		return err
 	}
+	if err := r.noEpochs(); err != nil {
+		return err
+	}
 	r.logStart, r.logEnd, r.syncedEnd, r.recoveryPoint = at, at, at, at
 	r.report.From = at
 	r.names++
 	r.publishLocked()
 	return nil
+}
+
+// noEpochs makes an empty leader-epoch-checkpoint, which Apache Kafka has from the first moment on. Should a crash leave
+// less than this of it, it is made anew from the batches.
+func (r *recovery) noEpochs() error {
+	f, err := r.fs.Open(filepath.Join(r.dir, epochsName), vfs.Create|vfs.Truncate)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(epochs(nil).encode(), 0)
+	return errors.Join(err, f.Close())
 }
 
 // sweep removes what an interrupted deletion, compaction or checkpoint has left, and ends an interrupted swap of

@@ -180,12 +180,11 @@ func (l *loader) get(key string) value {
 	return v
 }
 
-func (l *loader) int32(key string) int32     { return int32(l.get(key).number) }
-func (l *loader) int64(key string) int64     { return l.get(key).number }
-func (l *loader) float64(key string) float64 { return l.get(key).double }
-func (l *loader) bool(key string) bool       { return l.get(key).truth }
-func (l *loader) text(key string) string     { return l.get(key).text }
-func (l *loader) list(key string) []string   { return l.get(key).list }
+func (l *loader) int32(key string) int32   { return int32(l.get(key).number) }
+func (l *loader) int64(key string) int64   { return l.get(key).number }
+func (l *loader) bool(key string) bool     { return l.get(key).truth }
+func (l *loader) text(key string) string   { return l.get(key).text }
+func (l *loader) list(key string) []string { return l.get(key).list }
 
 // canonical writes a value as Kafka's ConfigDef.convertToString would, so that two spellings compare equal.
 func canonical(row *Row, raw string) string {

@@ -69,11 +69,10 @@ func (s *state) change(topic *metadata.Topic, index int32, p *metadata.Partition
 		PartitionID: index, TopicID: topic.ID,
 		Leader: metadata.LeaderUnchanged, LeaderRecoveryState: metadata.RecoveryUnchanged,
 	}
-	isr, elr := t.isr, p.ELR
+	isr := t.isr
+	var elr []kafka.NodeID
 	if s.elrEnabled() {
 		elr = eligible(p, isr, t.lost, s.minInSync(topic, len(p.Replicas)))
-	} else {
-		elr = nil
 	}
 
 	leader, unclean := s.elect(p, isr, elr, t)
