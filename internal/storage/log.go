@@ -129,6 +129,8 @@ func (l *Log) cut(to kafka.Offset, cut func() error) error {
 	news := l.news()
 	news.recoveryPoint = min(news.recoveryPoint, to)
 	news.highWatermark = min(news.highWatermark, to)
+	// A log start past the end that a crash finds would empty the log there, where the leader's may begin lower.
+	news.logStart = min(news.logStart, to)
 	l.SetHighWatermark(news.highWatermark)
 	if err := l.dir.journal.write([]change{news}); err != nil {
 		return err
