@@ -84,6 +84,11 @@ func (g *fetching) wait() server.Response {
 		case <-g.timer.C:
 		case <-g.r.Closing():
 		}
+		select {
+		case <-g.s.watch.C(): // came together with the end of the wait
+			g.look()
+		default:
+		}
 		break
 	}
 	return g.answer()

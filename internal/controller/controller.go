@@ -126,6 +126,11 @@ func (c *Controller) Handle(ctx context.Context, r Request) (kmsg.Response, erro
 	case o := <-answer:
 		return o.response, o.err
 	case <-ctx.Done():
+	}
+	select {
+	case o := <-answer: // both have come together
+		return o.response, o.err
+	default:
 		return nil, ctx.Err()
 	}
 }

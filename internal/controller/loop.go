@@ -80,22 +80,32 @@ func (l *loop) run() {
 		}
 		select {
 		case <-l.c.signal:
-			for _, e := range l.take(false) {
-				l.handle(e)
-			}
 		case err := <-oldest:
 			l.proposals = l.proposals[1:]
 			if err != nil {
 				l.resign(err)
 			}
 		case <-l.c.stop:
-			l.resign(fmt.Errorf("the node stops"))
-			for _, e := range l.take(true) {
-				if a, ok := e.(asked); ok {
-					a.answer <- outcome{err: kerr.NotController}
-				}
-			}
+		}
+		// The select takes any of what has come together; what is done about it has an order.
+		select {
+		case <-l.c.stop:
+			l.end()
 			return
+		default:
+		}
+		for _, e := range l.take(false) {
+			l.handle(e)
+		}
+	}
+}
+
+// end answers whoever waits or still asks.
+func (l *loop) end() {
+	l.resign(fmt.Errorf("the node stops"))
+	for _, e := range l.take(true) {
+		if a, ok := e.(asked); ok {
+			a.answer <- outcome{err: kerr.NotController}
 		}
 	}
 }

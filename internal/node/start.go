@@ -118,6 +118,9 @@ func (n *Node) snapshots() {
 	for {
 		select {
 		case <-n.quorum.SnapshotWanted():
+			if n.ctx.Err() != nil {
+				return
+			}
 			image := n.loader.Image()
 			id := quorum.SnapshotID{EndOffset: image.Offset + 1, Epoch: image.Epoch}
 			if err := n.quorum.WriteSnapshot(id, func(record func([]byte) error) error { return writeImage(image, record) }); err != nil {

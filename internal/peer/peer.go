@@ -151,6 +151,11 @@ func (call *Call) Wait(ctx context.Context) (kmsg.Response, error) {
 	case <-call.done:
 		return call.resp, call.err
 	case <-ctx.Done():
+	}
+	select {
+	case <-call.done: // both have come together
+		return call.resp, call.err
+	default:
 		return nil, context.Cause(ctx)
 	}
 }
@@ -165,6 +170,9 @@ func (c *Conn) send(ctx context.Context, req kmsg.Request) (*Call, error) {
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-c.writer }()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	call := &Call{req: req, done: make(chan struct{})}
 	c.mu.Lock()
 	if err := c.mu.err; err != nil {

@@ -35,15 +35,20 @@ func (q *Quorum) deliver() {
 			}
 			continue
 		}
+		elapsed := false
 		select {
 		case <-q.stop:
-			q.tellEvents()
-			return
 		case <-q.failed:
-			q.tellEvents()
-			return
 		case <-q.applyWake:
 		case <-interval.elapsed():
+			elapsed = true
+		}
+		// The select takes any of what has come together; what is done about it has an order.
+		if q.over() {
+			q.tellEvents()
+			return
+		}
+		if elapsed || interval.hasElapsed() {
 			q.mu.Lock()
 			q.overdue = true
 			q.wishSnapshotLocked()
@@ -166,6 +171,16 @@ func (i *interval) elapsed() <-chan time.Time {
 		return nil
 	}
 	return i.timer.C
+}
+
+// hasElapsed tells, without waiting, what elapsed delivers.
+func (i *interval) hasElapsed() bool {
+	select {
+	case <-i.elapsed():
+		return true
+	default:
+		return false
+	}
 }
 
 // startOver starts a new interval if a snapshot was taken since the last call.

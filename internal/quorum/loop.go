@@ -45,10 +45,11 @@ func (q *Quorum) run() {
 		}
 		select {
 		case <-q.stop:
-			return
 		case <-q.failed: // the Listener refused something
-			return
 		case <-q.wake:
+		}
+		if q.over() {
+			return
 		}
 	}
 }

@@ -216,6 +216,13 @@ func (q *Quorum) Stop() error {
 	return errors.Join(writeCommit(q.store.fs, q.store.dir, commit), q.store.log.Close())
 }
 
+// over tells whether the quorum is stopped or has failed.
+func (q *Quorum) over() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stopped || q.err != nil
+}
+
 // Failed is closed when the quorum cannot go on; Err then says why.
 func (q *Quorum) Failed() <-chan struct{} { return q.failed }
 

@@ -84,32 +84,55 @@ func (k *keeper) run(stop <-chan struct{}) {
 		space.set(k.d.o.SpaceInterval)
 	}
 	for k.d.Online() {
+		woken := false
 		select {
 		case <-stop:
-			return
 		case <-k.wake:
+			woken = true
+		case <-journal.c():
+			journal.ring()
+		case <-checkpoint.c():
+			checkpoint.ring()
+		case <-space.c():
+			space.ring()
+		}
+		// The select takes any of what has come together; what is done about it has an order.
+		if received(stop) {
+			return
+		}
+		if woken || received(k.wake) {
 			journal.set(k.d.o.JournalInterval)
 			if k.active.Load() {
 				space.set(k.d.o.SpaceInterval)
 			}
-		case <-journal.c():
-			journal.rang()
+		}
+		if journal.due() {
 			k.boundRecovery()
 			k.report(k.flush())
 			if k.stale {
 				checkpoint.set(k.d.o.CheckpointInterval - min(k.d.o.CheckpointInterval, k.d.since(k.lastCheckpoint)))
 			}
-		case <-checkpoint.c():
-			checkpoint.rang()
+		}
+		if checkpoint.due() {
 			k.report(k.checkpoint())
-		case <-space.c():
-			space.rang()
+		}
+		if space.due() {
 			k.active.Store(false)
 			k.report(k.d.space.look())
 			if k.d.Full() {
 				space.set(k.d.o.SpaceInterval)
 			}
 		}
+	}
+}
+
+// received takes a value from a channel, or finds it closed, without waiting.
+func received(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -224,6 +247,7 @@ func (k *keeper) checkpoint() error {
 type alarm struct {
 	timer *time.Timer
 	armed bool
+	rang  bool
 }
 
 func newAlarm() *alarm { return &alarm{} }
@@ -247,9 +271,28 @@ func (a *alarm) c() <-chan time.Time {
 	return a.timer.C
 }
 
-func (a *alarm) rang() { a.armed = false }
+// ring says that c has delivered.
+func (a *alarm) ring() { a.rang = true }
 
+// due tells whether the alarm has rung, and ends it if so.
+func (a *alarm) due() bool {
+	if !a.armed {
+		return false
+	}
+	if !a.rang {
+		select {
+		case <-a.timer.C:
+		default:
+			return false
+		}
+	}
+	a.armed, a.rang = false, false
+	return true
+}
+
+// stop ends the alarm, whether it has rung or not.
 func (a *alarm) stop() {
+	a.armed, a.rang = false, false
 	if a.timer != nil {
 		a.timer.Stop()
 	}

@@ -38,31 +38,44 @@ func (r *retention) doom(d doomed) {
 }
 
 func (r *retention) run(stop <-chan struct{}) {
-	pass := time.NewTimer(r.s.phase(r.s.o.RetentionInterval))
-	defer pass.Stop()
-	folders, files := newAlarm(), newAlarm()
+	pass, folders, files := newAlarm(), newAlarm(), newAlarm()
+	pass.set(r.s.phase(r.s.o.RetentionInterval))
+	defer pass.stop()
 	defer folders.stop()
 	defer files.stop()
 	for {
 		if wait, some := r.untilNextFolder(); some {
 			folders.set(wait)
 		}
+		woken := false
 		select {
 		case <-stop:
-			return
 		case <-r.wake:
-			folders.stop()
-			folders.rang()
+			woken = true
 		case <-folders.c():
-			folders.rang()
+			folders.ring()
+		case <-pass.c():
+			pass.ring()
+		case <-files.c():
+			files.ring()
+		}
+		// As in keeper.run: an order for what has come together.
+		if received(stop) {
+			return
+		}
+		if woken || received(r.wake) {
+			folders.stop() // to be set anew
+		}
+		if folders.due() {
 			r.removeFolders(stop)
-		case <-pass.C:
+		}
+		if pass.due() {
 			if delay, some := r.retainAll(stop); some {
 				files.set(delay)
 			}
-			pass.Reset(r.s.o.RetentionInterval)
-		case <-files.c():
-			files.rang()
+			pass.set(r.s.o.RetentionInterval)
+		}
+		if files.due() {
 			if delay, some := r.removeFiles(stop); some {
 				files.set(delay)
 			}

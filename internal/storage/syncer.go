@@ -76,7 +76,7 @@ func (s *syncer) await(stop <-chan struct{}) bool {
 	case <-s.wake:
 	}
 	if s.d.o.FlushBeforeAck {
-		return s.d.Online()
+		return s.d.Online() && !received(stop)
 	}
 	// Nobody waits for the disk: sync now and then only, to keep recovery short.
 	lazy := time.NewTimer(s.d.o.LazySyncInterval)
@@ -87,7 +87,7 @@ func (s *syncer) await(stop <-chan struct{}) bool {
 	case <-s.d.failed:
 		return false
 	case <-lazy.C:
-		return true
+		return s.d.Online() && !received(stop)
 	}
 }
 

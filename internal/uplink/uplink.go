@@ -264,9 +264,12 @@ func (u *Uplink) pause(ctx context.Context, d time.Duration) bool {
 	case <-timer.C:
 	case <-u.wake:
 	case <-ctx.Done():
-		return false
 	}
-	return true
+	select {
+	case <-u.wake: // came together with the other: what the caller does next answers it
+	default:
+	}
+	return ctx.Err() == nil
 }
 
 // brokerPrincipal is the name under which a broker speaks for itself.
