@@ -1,64 +1,68 @@
 package sim
 
-import (
-	"fmt"
-	"slices"
-
-	"moldau/internal/kafka"
-)
+import "moldau/internal/kafka"
 
 // acked records what a producer was promised: these values from this offset on.
-func (h *History) acked(tp kafka.TopicPartition, base kafka.Offset, values []string) {
+func (h *History) acked(p Partition, base kafka.Offset, values []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	t := h.ofLocked(p)
+	h.ackCount += len(values)
 	for i, value := range values {
-		at := place{tp, base + kafka.Offset(i)}
-		if other, taken := h.acks[at]; taken {
-			h.faultLocked("%s offset %d was acked for %s and again for %s", tp, at.offset, other, value)
+		offset := base + kafka.Offset(i)
+		if other, taken := t.acks[offset]; taken && other != value {
+			h.faultLocked("%v offset %d was acked for %s and again for %s", p, offset, other, value)
 		}
-		if seen, read := h.reads[at]; read && seen != value {
-			h.faultLocked("%s offset %d was acked for %s, and a consumer has read %s there", tp, at.offset, value, seen)
+		if seen, read := t.reads[offset]; read && seen != value {
+			h.faultLocked("%v offset %d was acked for %s, and a consumer has read %s there", p, offset, value, seen)
 		}
-		h.acks[at] = value
+		t.acks[offset] = value
 	}
 }
 
-// read records what a consumer saw: the same place holds the same value for ever, below the watermark, and nothing that
-// nobody sent.
-func (h *History) read(tp kafka.TopicPartition, offset kafka.Offset, value string, highWatermark kafka.Offset) {
+// read records what a consumer saw: the same place holds the same value for ever, below a watermark that never falls, and
+// nothing that nobody sent. known is what was known before the request was sent.
+func (h *History) read(p Partition, known knowledge, got []record, highWatermark kafka.Offset) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	at := place{tp, offset}
-	if offset >= highWatermark {
-		h.faultLocked("%s offset %d was read past the high watermark %d", tp, offset, highWatermark)
+	t := h.ofLocked(p)
+	if highWatermark < known.highWatermark && h.losses == known.losses {
+		h.faultLocked("%v has the high watermark %d after %d", p, highWatermark, known.highWatermark)
 	}
-	if before, again := h.reads[at]; again && before != value {
-		h.faultLocked("%s offset %d was read as %s and then as %s", tp, offset, before, value)
+	t.highWatermark = max(t.highWatermark, highWatermark)
+	h.checkBoundsLocked(p, known, got)
+	for _, r := range got {
+		if r.offset >= highWatermark {
+			h.faultLocked("%v offset %d was read past the high watermark %d", p, r.offset, highWatermark)
+		}
+		if before, again := t.reads[r.offset]; again && before != r.value {
+			h.faultLocked("%v offset %d was read as %s and then as %s", p, r.offset, before, r.value)
+		}
+		if promised, ok := t.acks[r.offset]; ok && promised != r.value {
+			h.faultLocked("%v offset %d was acked for %s and read as %s", p, r.offset, promised, r.value)
+		}
+		if !h.attempts[r.value] {
+			h.faultLocked("%v offset %d holds %q, which nobody sent", p, r.offset, r.value)
+		}
+		t.reads[r.offset] = r.value
+		h.checkOnceLocked(p, t, r)
 	}
-	if promised, ok := h.acks[at]; ok && promised != value {
-		h.faultLocked("%s offset %d was acked for %s and read as %s", tp, offset, promised, value)
-	}
-	if !h.attempts[value] {
-		h.faultLocked("%s offset %d holds %q, which nobody sent", tp, offset, value)
-	}
-	h.reads[at] = value
 }
 
-func (h *History) faultLocked(format string, args ...any) {
-	h.faults = append(h.faults, fmt.Sprintf(format, args...))
-}
-
-// Missing returns the promises that were broken, once everything has been read to its end: an acked record that no
-// reader found is one.
-func (h *History) Missing() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	out := slices.Clone(h.faults)
-	for at, value := range h.acks {
-		if _, ok := h.reads[at]; !ok {
-			out = append(out, fmt.Sprintf("%s offset %d was acked for %s and is not there", at.tp, at.offset, value))
+// checkAckedLocked: what was acked, and what a consumer acted on, is there in the end, unless somebody had it deleted.
+func (h *History) checkAckedLocked(p Partition, t *told) {
+	there := make(map[kafka.Offset]string, len(t.final))
+	for _, r := range t.final {
+		there[r.offset] = r.value
+	}
+	for offset, value := range t.acks {
+		if there[offset] != value && offset >= h.allowedStart(t) {
+			h.faultLocked("%v offset %d was acked for %s and holds %q", p, offset, value, there[offset])
 		}
 	}
-	slices.Sort(out)
-	return out
+	for offset, value := range t.reads {
+		if there[offset] != value && offset >= h.allowedStart(t) {
+			h.faultLocked("%v offset %d was read as %s and holds %q", p, offset, value, there[offset])
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing/synctest"
+	"time"
 )
 
 // crew is the clients of a run. Each has a context of its own, because a context cancels its children in the order of a
@@ -20,13 +21,13 @@ func (c *crew) start(work func(ctx context.Context)) {
 	c.running.Go(func() { work(ctx) })
 }
 
-// dismiss ends the clients, one after the other; false if they are not gone after so many steps.
-func (c *crew) dismiss(w *World, steps int) bool {
+// dismiss ends the clients, one after the other; false if they do not go.
+func (c *crew) dismiss(w *World) bool {
 	for _, cancel := range c.cancel {
 		cancel()
 		synctest.Wait() // what one does about it comes before the next one knows
 	}
 	gone := make(chan struct{})
 	go func() { c.running.Wait(); close(gone) }()
-	return w.Run(steps, closed(gone))
+	return w.Within(time.Minute, closed(gone))
 }

@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
+	"sync"
+	"syscall"
 
+	"moldau/internal/kafka"
 	"moldau/internal/vfs"
 )
 
@@ -18,12 +22,24 @@ type disk struct {
 	mem   *vfs.Mem
 	fs    *vfs.Inject
 	dead  chan struct{} // closed by the node's death
+
+	mu      sync.Mutex
+	trouble *trouble
+}
+
+// trouble is an error that waits for its operation.
+type trouble struct {
+	kind vfs.OpKind
+	path string // part of it
+	nth  int    // such operation from now on
+	hit  bool
 }
 
 func newDisk(w *World, host string, mem *vfs.Mem, dead chan struct{}) *disk {
 	d := &disk{world: w, host: host, mem: mem, fs: vfs.NewInject(mem), dead: dead}
 	d.fs.Hook = d.before
 	d.fs.After = d.after
+	d.fs.SetRules(d.verdict)
 	return d
 }
 
@@ -49,6 +65,36 @@ func (d *disk) after(op vfs.Op, _ error) {
 	}
 }
 
+// verdict is the rule that makes operations fail.
+func (d *disk) verdict(op vfs.Op) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.trouble
+	if t == nil || t.hit || op.Kind != t.kind || !strings.Contains(op.Path, t.path) {
+		return nil
+	}
+	if t.nth--; t.nth > 0 {
+		return nil
+	}
+	t.hit = true
+	d.world.Note("disk %s %s %s fails", d.host, op.Kind, op.Path)
+	return syscall.EIO
+}
+
+// expect makes an operation fail some time.
+func (d *disk) expect(t *trouble) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.trouble = t
+}
+
+// failed tells whether an operation has failed.
+func (d *disk) failed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.trouble != nil && d.trouble.hit
+}
+
 func (d *disk) isDead() bool {
 	select {
 	case <-d.dead:
@@ -66,3 +112,59 @@ func (d *disk) powerLoss(rng *rand.Rand) *vfs.Mem {
 
 // killed returns the disk as the next process finds it.
 func (d *disk) killed() *vfs.Mem { return d.mem.KillClone() }
+
+// durable returns, for every partition of topics in dirs, the offset below which all records are safe from a power loss.
+func durable(mem *vfs.Mem, dirs []string) map[Partition]kafka.Offset {
+	safe := mem.CrashClone(rand.New(rand.NewPCG(0, 0)), 0)
+	ends := make(map[Partition]kafka.Offset)
+	for _, dir := range dirs {
+		folders, err := safe.List(dir)
+		if err != nil {
+			continue // not even made yet
+		}
+		for _, folder := range folders {
+			if p, end, ok := durableIn(safe, dir+"/"+folder.Name); ok {
+				ends[p] = end
+			}
+		}
+	}
+	return ends
+}
+
+func durableIn(fs vfs.FS, folder string) (p Partition, end kafka.Offset, ok bool) {
+	text, err := vfs.ReadFile(fs, folder+"/partition.metadata")
+	if err != nil {
+		return p, 0, false
+	}
+	_, id, _ := strings.Cut(string(text), "topic_id: ")
+	if p.id, err = kafka.ParseUUID(strings.TrimSpace(id)); err != nil {
+		return p, 0, false
+	}
+	if _, err := fmt.Sscanf(folder[strings.LastIndexByte(folder, '-')+1:], "%d", &p.number); err != nil {
+		return p, 0, false // a folder that is being deleted
+	}
+	files, err := fs.List(folder)
+	if err != nil {
+		return p, 0, false
+	}
+	first := true
+	for _, file := range files {
+		var base kafka.Offset
+		if _, err := fmt.Sscanf(file.Name, "%020d.log", &base); err != nil || !strings.HasSuffix(file.Name, ".log") {
+			continue
+		}
+		if !first && base != end {
+			break // the log goes on behind a hole
+		}
+		first, end = false, base
+		content, err := vfs.ReadFile(fs, folder+"/"+file.Name)
+		if err != nil {
+			break
+		}
+		records, _ := parse(content, 0)
+		if n := len(records); n > 0 {
+			end = records[n-1].offset + 1
+		}
+	}
+	return p, end, true
+}

@@ -1,7 +1,7 @@
-// Package sim is a simulated world for tests: nodes of the shipped code, a network and disks in memory, one seed.
+// Package sim is a simulated world for tests: a node of the shipped code, a network and a disk in memory, one seed.
 //
-// It owns the driver that lets exactly one thing happen at a time, the network, the disks' faults, the clients that put
-// load on the nodes, and the checkers that know what must never happen. It owns no broker code: nodes are built by package
+// It owns the driver that lets exactly one thing happen at a time, the network, the disk's faults, the clients that put
+// load on the node, and the checkers that know what must never happen. It owns no broker code: nodes are built by package
 // node from the same configuration as a real one.
 //
 // Invariants:
@@ -12,12 +12,16 @@
 //
 // Goroutines: everything runs inside one synctest bubble. The driver is the test's own goroutine.
 //
-// Files: world.go (driver), network.go, disk.go, node.go (start, stop, kill, power loss), work.go (clients),
-// check_acked.go and others, one per promise.
+// Files: world.go (driver), network.go, disk.go, host.go (start, stop, kill, power loss), course.go (one run from start to
+// verdict), faults.go (what a seed draws, and each kind of harm), crew.go and client.go (who works), work_*.go (what they
+// do), history.go (what they were told), check_*.go (one promise each: acked.go what was acked stays, producer.go once and
+// in order, start.go deletions). TRACK_RECORD.md lists what was found.
 //
 // Not obvious:
 //   - Tests of this package run under the build tag "sim", which makes the locks of xsync visible to synctest. TestMain,
 //     built without the tag, runs the same tests again with it, so that plain "go test ./..." is enough.
 //   - Go cannot kill a goroutine: a dead node's seams fail for ever, what it still writes goes to a disk that nobody
 //     reads again, and the driver waits until its goroutines have left.
+//   - One release may wake several goroutines, whose order is the scheduler's. It is the same each time with one
+//     processor, no collection of garbage, no select that picks among ready cases and no iteration over a map.
 package sim

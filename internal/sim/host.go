@@ -20,6 +20,7 @@ type Host struct {
 	config  *config.Config
 	mem     *vfs.Mem
 	logger  *slog.Logger
+	wrap    func(vfs.FS) vfs.FS // what lies between the node and its disk: nothing, or a planted bug
 
 	life *life
 }
@@ -29,8 +30,8 @@ type life struct {
 	disk    *disk
 	dead    chan struct{}
 	node    *node.Node
-	started chan error    // the outcome of Start
 	settled chan struct{} // closed when Start has returned
+	err     error         // what it returned; written before
 	gone    chan struct{} // closed when Stop has
 }
 
@@ -42,15 +43,15 @@ func NewHost(w *World, n *Network, name, properties string, logger *slog.Logger)
 	}
 	mem := vfs.NewMem()
 	mem.SetNow(time.Now)
-	return &Host{world: w, network: n, name: name, config: c, mem: mem, logger: logger}, nil
+	return &Host{world: w, network: n, name: name, config: c, mem: mem, logger: logger, wrap: func(fs vfs.FS) vfs.FS { return fs }}, nil
 }
 
 // Start starts a process; Started tells when it serves.
 func (h *Host) Start() error {
-	l := &life{dead: make(chan struct{}), started: make(chan error, 1), settled: make(chan struct{}), gone: make(chan struct{})}
+	l := &life{dead: make(chan struct{}), settled: make(chan struct{}), gone: make(chan struct{})}
 	l.disk = newDisk(h.world, h.name, h.mem, l.dead)
 	n, err := node.Build(node.Options{
-		Config: h.config, Logger: h.logger, FS: l.disk.fs, Listen: h.network.Listen(h.name), Dial: h.network.Dial(h.name), Now: time.Now,
+		Config: h.config, Logger: h.logger, FS: h.wrap(l.disk.fs), Listen: h.network.Listen(h.name), Dial: h.network.Dial(h.name), Now: time.Now,
 		Hostname: func() (string, error) { return h.name, nil },
 	})
 	if err != nil {
@@ -69,28 +70,22 @@ func (h *Host) Start() error {
 	}()
 	go func() {
 		defer cancel()
-		l.started <- n.Start(ctx)
+		l.err = n.Start(ctx)
 		close(l.settled)
 	}()
 	return nil
 }
 
-// Started waits, step by step, until the node serves.
-func (h *Host) Started(steps int) error {
-	var err error
-	done := false
-	if !h.world.Run(steps, func() bool {
-		select {
-		case err = <-h.life.started:
-			done = true
-		default:
-		}
-		return done
-	}) {
-		return fmt.Errorf("%s did not start within %d steps", h.name, steps)
+// Started waits, step by step, until the node serves, but no longer than for d.
+func (h *Host) Started(d time.Duration) error {
+	if !h.world.Within(d, closed(h.life.settled)) {
+		return fmt.Errorf("%s did not start within %v", h.name, d)
 	}
-	return err
+	return h.life.err
 }
+
+// Failed tells whether the node itself says that it cannot go on.
+func (h *Host) Failed() bool { return closed(h.life.node.Failed())() }
 
 // Die ends the process at this instant. After a kill the disk keeps what programs saw; after a power loss, what was
 // synced and by chance more.
@@ -121,18 +116,23 @@ func (h *Host) leave(l *life) error {
 		stopErr = l.node.Stop(ctx)
 		close(l.gone)
 	}()
-	if !h.world.Run(200000, func() bool {
-		select {
-		case <-l.gone:
-			return true
-		default:
-			return false
-		}
-	}) {
+	if !h.world.Within(2*time.Minute, closed(l.gone)) {
 		return fmt.Errorf("%s does not stop", h.name)
 	}
 	if l.disk.isDead() {
 		return nil // the dead do not stop cleanly
 	}
 	return stopErr
+}
+
+// closed tells, again and again, whether a channel is closed.
+func closed(c <-chan struct{}) func() bool {
+	return func() bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"testing"
 )
 
 var (
 	oneSeed = flag.Uint64("seed", 0, "replay this one seed")
+	whole   = flag.Bool("whole", false, "with -seed: print every event")
 	seeds   = flag.Int("seeds", 0, "how many seeds to run; 0 asks MOLDAU_EFFORT")
 )
 
@@ -17,6 +19,7 @@ var (
 // it builds them again with it and passes flags, output and result through.
 func TestMain(m *testing.M) {
 	if tagged {
+		runtime.GOMAXPROCS(1) // goroutines that are awake together run in a fixed order
 		os.Exit(m.Run())
 	}
 	os.Exit(retag())

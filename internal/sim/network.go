@@ -2,8 +2,10 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -98,6 +100,26 @@ func (n *Network) Drop(host string) {
 	}
 }
 
+// Reset ends one connection that rng picks, if there is one, as a router that forgets its state does.
+func (n *Network) Reset(rng *rand.Rand) {
+	n.mu.Lock()
+	var open []*conn
+	for c := range n.conns {
+		open = append(open, c)
+	}
+	n.mu.Unlock()
+	if len(open) == 0 {
+		return
+	}
+	slices.SortFunc(open, func(a, b *conn) int { return strings.Compare(a.name, b.name) })
+	c := open[rng.IntN(len(open))]
+	n.world.Note("%s resets", c.name)
+	for _, end := range []*conn{c, c.peer} {
+		end.fail(syscall.ECONNRESET)
+		synctest.Wait()
+	}
+}
+
 // listener is a place to dial.
 type listener struct {
 	network  *Network
@@ -142,15 +164,17 @@ type conn struct {
 	local, remote addr
 	name          string // of the direction in which this end writes
 
-	mu       sync.Mutex
-	inbox    []byte   // arrived, not yet read
-	sent     [][]byte // written, not yet arrived
-	offered  bool     // the first of sent is parked with the driver
-	eof      bool     // the other end has closed and all it wrote has arrived
-	closing  bool     // this end has closed; what is in sent still arrives
-	err      error
-	deadline time.Time
-	changed  signal // wakes a reader
+	mu      sync.Mutex
+	unread  int      // bytes that this end has written and the other has not read
+	inbox   []byte   // arrived, not yet read
+	sent    [][]byte // written, not yet arrived
+	offered bool     // the first of sent is parked with the driver
+	eof     bool     // the other end has closed and all it wrote has arrived
+	closing bool     // this end has closed; what is in sent still arrives
+	err     error
+	changed signal // wakes whoever reads or writes
+
+	readBy, writeBy time.Time // deadlines
 }
 
 // signal wakes everybody who waits.
@@ -162,49 +186,84 @@ func (s *signal) fire() { close(s.c); s.c = make(chan struct{}) }
 func (c *conn) Read(b []byte) (int, error) {
 	for {
 		c.mu.Lock()
-		deadline, changed := c.deadline, c.changed.c
+		deadline, changed := c.readBy, c.changed.c
 		switch {
 		case c.err != nil:
 			err := c.err
 			c.mu.Unlock()
 			return 0, err
-		case !deadline.IsZero() && !time.Now().Before(deadline):
+		case over(deadline):
 			c.mu.Unlock()
 			return 0, os.ErrDeadlineExceeded
 		case len(c.inbox) > 0:
 			n := copy(b, c.inbox)
 			c.inbox = c.inbox[n:]
 			c.mu.Unlock()
+			c.peer.taken(n)
 			return n, nil
 		case c.eof:
 			c.mu.Unlock()
 			return 0, io.EOF
 		}
 		c.mu.Unlock()
-		if deadline.IsZero() {
-			<-changed
-			continue
-		}
-		timer := time.NewTimer(time.Until(deadline))
-		select {
-		case <-changed:
-		case <-timer.C:
-		}
-		timer.Stop()
+		await(changed, deadline)
 	}
 }
 
+func over(deadline time.Time) bool { return !deadline.IsZero() && !time.Now().Before(deadline) }
+
+// await waits for a change, but no longer than until the deadline, if there is one.
+func await(changed <-chan struct{}, deadline time.Time) {
+	if deadline.IsZero() {
+		<-changed
+		return
+	}
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	}
+}
+
+// window is how many bytes may be on their way before a writer has to wait: what the buffers of two kernels hold, made
+// small.
+const window = 16 << 10
+
 func (c *conn) Write(b []byte) (int, error) {
+	for {
+		c.mu.Lock()
+		deadline, changed := c.writeBy, c.changed.c
+		switch {
+		case c.err != nil:
+			err := c.err
+			c.mu.Unlock()
+			return 0, err
+		case over(deadline):
+			c.mu.Unlock()
+			return 0, os.ErrDeadlineExceeded
+		case c.unread < window:
+			if len(b) > 0 {
+				c.sent = append(c.sent, append([]byte(nil), b...))
+				c.unread += len(b)
+				c.offerLocked()
+			}
+			c.mu.Unlock()
+			return len(b), nil
+		}
+		c.mu.Unlock()
+		await(changed, deadline)
+	}
+}
+
+// taken makes room for a writer.
+func (c *conn) taken(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		return 0, c.err
+	waits := c.unread >= window
+	if c.unread -= n; waits {
+		c.changed.fire()
 	}
-	if len(b) > 0 {
-		c.sent = append(c.sent, append([]byte(nil), b...))
-		c.offerLocked()
-	}
-	return len(b), nil
 }
 
 // offerLocked parks the arrival of the oldest chunk.
@@ -223,7 +282,13 @@ func (c *conn) deliver() {
 	var chunk []byte
 	end := false
 	if len(c.sent) > 0 {
-		chunk, c.sent = c.sent[0], c.sent[1:]
+		chunk = c.sent[0]
+		if n := len(chunk); n > 1 && c.network.world.rng.IntN(8) == 0 { // a stream has no borders
+			n = 1 + c.network.world.rng.IntN(n-1)
+			chunk, c.sent[0] = chunk[:n], chunk[n:]
+		} else {
+			c.sent = c.sent[1:]
+		}
 		c.offerLocked()
 	} else {
 		end = c.closing
@@ -283,15 +348,23 @@ func (c *conn) RemoteAddr() net.Addr { return c.remote }
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deadline = t
+	c.readBy = t
 	c.changed.fire()
 	return nil
 }
 
-// SetWriteDeadline does nothing: a write never waits here.
-func (c *conn) SetWriteDeadline(time.Time) error { return nil }
+// SetWriteDeadline ends a write under way when the deadline is past.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writeBy = t
+	c.changed.fire()
+	return nil
+}
 
-func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
 
 var (
 	_ net.Conn     = (*conn)(nil)

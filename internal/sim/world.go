@@ -23,6 +23,8 @@ type World struct {
 	parked map[string]func()
 	count  map[string]int // how often a name's stem was used
 
+	holds []hold
+
 	trace []string // the last releases, or all of them if whole
 	whole bool
 	sum   uint64 // hash of all of them
@@ -55,41 +57,79 @@ func (w *World) wait(stem string) {
 	<-turn
 }
 
-// Step lets one thing happen: it waits until every goroutine is blocked, then releases one parked operation or lets a
-// millisecond pass, and waits for all that follows from it. Whatever the driver does next finds a world at rest.
+// hold keeps operations parked for a while.
+type hold struct {
+	part  string // of the name
+	until time.Time
+}
+
+// Hold keeps everything parked whose name contains part, for so long: a slow network, a slow client, a stalled disk.
+func (w *World) Hold(part string, d time.Duration) {
+	w.Note("%s holds for %v", part, d)
+	w.holds = append(w.holds, hold{part, time.Now().Add(d)})
+}
+
+// LetGo ends everything that Hold has begun.
+func (w *World) LetGo() { w.holds = nil }
+
+func (w *World) held(name string) bool {
+	for _, h := range w.holds {
+		if strings.Contains(name, h.part) {
+			return true
+		}
+	}
+	return false
+}
+
+// Step lets one thing happen: it waits until every goroutine is blocked, then releases one parked operation or lets time
+// pass, and waits for all that follows from it. Whatever the driver does next finds a world at rest.
+//
+// No two steps happen at the same instant, and so no two timers that were set in different steps: the order of timers that
+// are due together is not the seed's to choose.
 func (w *World) Step() {
 	synctest.Wait()
 	defer synctest.Wait()
+	time.Sleep(time.Nanosecond)
+	synctest.Wait()
+	now := time.Now()
+	w.holds = slices.DeleteFunc(w.holds, func(h hold) bool { return !now.Before(h.until) })
 	w.mu.Lock()
 	names := make([]string, 0, len(w.parked))
 	for name := range w.parked {
-		names = append(names, name)
+		if !w.held(name) {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	if len(names) == 0 || w.rng.IntN(20) == 0 {
+		d := time.Millisecond
+		if w.rng.IntN(50) == 0 {
+			d = 100 * time.Millisecond
+		}
 		w.recordLocked("time")
 		w.mu.Unlock()
-		time.Sleep(time.Millisecond)
+		time.Sleep(d)
 		return
 	}
 	name := names[w.rng.IntN(len(names))]
 	release := w.parked[name]
 	delete(w.parked, name)
-	w.recordLocked(name)
+	w.recordLocked(fmt.Sprintf("%s (of %d)", name, len(names)))
 	w.mu.Unlock()
 	release()
 }
 
-// Run steps until done says so; false if that took more than limit steps.
-func (w *World) Run(limit int, done func() bool) bool {
+// Within steps until done says so; false if that took longer than d by the world's clock.
+func (w *World) Within(d time.Duration, done func() bool) bool {
+	end := time.Now().Add(d)
 	synctest.Wait()
-	for range limit {
+	for time.Now().Before(end) {
 		if done() {
 			return true
 		}
 		w.Step()
 	}
-	return false
+	return done()
 }
 
 // Note writes a line into the trace: a fault, a client's answer.
@@ -109,9 +149,6 @@ func (w *World) recordLocked(line string) {
 	}
 	w.trace = append(w.trace, fmt.Sprintf("%6d %s", w.steps, line))
 }
-
-// KeepTrace keeps every line of the trace, to compare two runs line by line.
-func (w *World) KeepTrace() { w.whole = true }
 
 // Sum is the hash of all that has happened.
 func (w *World) Sum() uint64 {

@@ -1,0 +1,50 @@
+package sim
+
+import (
+	"strconv"
+	"strings"
+)
+
+// named records that a producer got an id: nobody else ever has it.
+func (h *History) named(producer string, id int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if other, taken := h.owners[id]; taken {
+		h.faultLocked("producer id %d was given to %s and to %s", id, other, producer)
+	}
+	h.owners[id] = producer
+	h.ordered[producer] = true
+}
+
+// forgotten records that a partition did not know how far an idempotent producer had come. Only lost records excuse that.
+func (h *History) forgotten(producer string, p Partition, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.losses == 0 && h.gone[p.id] == alive {
+		h.faultLocked("%v lost track of %s: %v", p, producer, err)
+	}
+}
+
+// checkOnceLocked: a record is in a log once, however often its producer had to send it.
+func (h *History) checkOnceLocked(p Partition, t *told, r record) {
+	if other, again := t.where[r.value]; again && other != r.offset {
+		h.faultLocked("%v holds %s at offset %d and at offset %d", p, r.value, other, r.offset)
+	}
+	t.where[r.value] = r.offset
+}
+
+// checkProducersLocked: the records of an idempotent producer are in the order in which it sent them.
+func (h *History) checkProducersLocked(p Partition, t *told) {
+	last := make(map[string]int)
+	for _, r := range t.final {
+		name, text, _ := strings.Cut(r.value, "-")
+		number, err := strconv.Atoi(text)
+		if err != nil || !h.ordered[name] {
+			continue
+		}
+		if before, some := last[name]; some && number <= before {
+			h.faultLocked("%v offset %d holds %s behind number %d", p, r.offset, r.value, before)
+		}
+		last[name] = number
+	}
+}

@@ -1,0 +1,72 @@
+package sim
+
+import "moldau/internal/kafka"
+
+// knowledge is what was known of a partition when a request was sent.
+type knowledge struct {
+	highWatermark kafka.Offset
+	cut           kafka.Offset
+	deleted       bool
+	losses        int
+}
+
+func (h *History) knowledge(p Partition) knowledge {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.ofLocked(p)
+	return knowledge{highWatermark: t.highWatermark, cut: t.cut, deleted: h.gone[p.id] == deleted, losses: h.losses}
+}
+
+// cutting records that a client has asked to delete the records below an offset.
+func (h *History) cutting(p Partition, to kafka.Offset) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for other, t := range h.logs { // the request names no id: if its topic is made anew meanwhile it may strike that
+		if other.topic == p.topic && other.number == p.number {
+			t.cutting = max(t.cutting, to)
+		}
+	}
+}
+
+// cut records that the deletion of the records below an offset was confirmed.
+func (h *History) cut(p Partition, to, lowWatermark kafka.Offset) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.ofLocked(p)
+	if lowWatermark < to {
+		h.faultLocked("%v was to be cut at %d and says that it starts at %d", p, to, lowWatermark)
+	}
+	t.cut = max(t.cut, to)
+}
+
+// checkBoundsLocked: what is deleted stays away.
+func (h *History) checkBoundsLocked(p Partition, known knowledge, got []record) {
+	if known.deleted {
+		h.faultLocked("%v is served after its deletion", p)
+	}
+	if len(got) > 0 && got[0].offset < known.cut {
+		h.faultLocked("%v offset %d was read after it was cut at %d", p, got[0].offset, known.cut)
+	}
+}
+
+// bytesPerRecord is more than a record takes, its share of the batch included.
+const bytesPerRecord = 120
+
+// allowedStart is the offset at which a log may start at the latest: what clients had deleted, and what retention may.
+func (h *History) allowedStart(t *told) kafka.Offset {
+	if n := len(t.final); h.retainBytes > 0 && n > 0 {
+		return max(t.cutting, t.final[n-1].offset-h.retainBytes/bytesPerRecord)
+	}
+	return t.cutting
+}
+
+// checkStartLocked: a log starts where deletions say, not before what was confirmed and not behind what was asked for. A
+// power loss under the weaker promise may take the first segments and leave later ones.
+func (h *History) checkStartLocked(p Partition, t *told) {
+	if t.finalStart < t.cut {
+		h.faultLocked("%v starts at %d and was cut at %d", p, t.finalStart, t.cut)
+	}
+	if allowed := h.allowedStart(t); t.finalStart > allowed && h.losses == 0 {
+		h.faultLocked("%v starts at %d, and nobody had records from %d on deleted", p, t.finalStart, allowed)
+	}
+}

@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/peer"
+)
+
+// attempt is how long a client waits for one answer.
+const attempt = 3 * time.Second
+
+// client is a producer, consumer or admin of a few lines, so that it adds no scheduling of its own: one request at a
+// time, one connection, every answer recorded.
+type client struct {
+	world   *World
+	name    string
+	address string
+	dial    func(ctx context.Context, address string) (net.Conn, error)
+	rng     *rand.Rand
+	topics  *catalogue
+	history *History
+
+	conn *peer.Conn
+}
+
+func newClient(w *World, n *Network, name, address string, topics *catalogue, h *History) *client {
+	c := &client{world: w, name: name, address: address, dial: n.Dial(name), topics: topics, history: h}
+	var salt uint64
+	for _, b := range []byte(name) {
+		salt = salt*31 + uint64(b)
+	}
+	c.rng = rand.New(rand.NewPCG(w.seed, salt))
+	return c
+}
+
+// do sends one request, over a new connection if there is none.
+func (c *client) do(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	if c.conn == nil {
+		conn, err := peer.Dial(ctx, c.address, peer.Options{Dial: c.dial, ClientID: c.name, SoftwareName: "sim", SoftwareVersion: "1"})
+		if err != nil {
+			return nil, err
+		}
+		c.conn = conn
+	}
+	resp, err := c.conn.Do(ctx, req)
+	if err != nil {
+		c.close()
+	}
+	return resp, err
+}
+
+func (c *client) close() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// insist does something over and over until it succeeds or ctx ends. A code that says that the node has a bug ends it too.
+func (c *client) insist(ctx context.Context, what string, try func() error) bool {
+	for ctx.Err() == nil {
+		err := try()
+		if err == nil {
+			return true
+		}
+		if errors.Is(err, kerr.UnknownServerError) {
+			c.history.fault("%s: %s: %v", c.name, what, err)
+			return false
+		}
+		c.rest(ctx)
+	}
+	return false
+}
+
+// rest waits a little, as a client does after a failure. No two clients wake at the same instant: the order in which they
+// would then go on is not the driver's to choose.
+func (c *client) rest(ctx context.Context) {
+	timer := time.NewTimer(20*time.Millisecond + time.Duration(c.rng.Int64N(int64(80*time.Millisecond))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

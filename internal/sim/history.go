@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"moldau/internal/kafka"
+)
+
+// History is what clients were told, for the checkers: check_acked.go, check_producer.go and check_start.go each say what
+// follows from it.
+type History struct {
+	lazy        bool  // the weaker promise of log.flush.before.ack=false: a power loss may take what no sync has covered
+	retainBytes int64 // retention.bytes of every topic, 0 for none
+	tell        func(fault string)
+
+	mu       sync.Mutex
+	attempts map[string]bool // values that were sent
+	logs     map[Partition]*told
+	owners   map[int64]string // producer ids
+	gone     map[kafka.TopicID]fate
+	ordered  map[string]bool // names of idempotent producers
+	faults   []string        // promises that were broken while it ran
+	ackCount int
+	losses   int // power losses under the weaker promise
+}
+
+// told is what is known of one partition.
+type told struct {
+	acks  map[kafka.Offset]string // acked values
+	reads map[kafka.Offset]string // values that consumers saw
+	where map[string]kafka.Offset // of a value that was seen
+	final []record                // what was there in the end
+
+	highWatermark kafka.Offset // the highest told
+	cutting       kafka.Offset // records below may be deleted by a client's will
+	cut           kafka.Offset // records below are
+	finalStart    kafka.Offset
+	ended         bool // final and finalStart are set
+}
+
+// fate is how far a topic's deletion has come.
+type fate int
+
+const (
+	alive fate = iota
+	deleting
+	deleted
+)
+
+// NewHistory returns a history of nothing. tell is called with each fault, at once.
+func NewHistory(plan Plan, tell func(fault string)) *History {
+	return &History{
+		lazy: plan.Lazy, retainBytes: plan.RetainBytes, tell: tell,
+		attempts: make(map[string]bool), logs: make(map[Partition]*told), owners: make(map[int64]string),
+		gone: make(map[kafka.TopicID]fate), ordered: make(map[string]bool),
+	}
+}
+
+func (h *History) ofLocked(p Partition) *told {
+	t := h.logs[p]
+	if t == nil {
+		t = &told{acks: make(map[kafka.Offset]string), reads: make(map[kafka.Offset]string), where: make(map[string]kafka.Offset)}
+		h.logs[p] = t
+	}
+	return t
+}
+
+func (h *History) fault(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faultLocked(format, args...)
+}
+
+func (h *History) faultLocked(format string, args ...any) {
+	fault := fmt.Sprintf(format, args...)
+	h.faults = append(h.faults, fault)
+	h.tell(fault)
+}
+
+func (h *History) sent(values []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, v := range values {
+		h.attempts[v] = true
+	}
+}
+
+// Acked returns how many records have been acked.
+func (h *History) Acked() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ackCount
+}
+
+// seen returns the highest watermark that a client was told.
+func (h *History) seen(p Partition) kafka.Offset {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ofLocked(p).highWatermark
+}
+
+func (h *History) deleting(id kafka.TopicID) { h.mark(id, deleting) }
+func (h *History) deleted(id kafka.TopicID)  { h.mark(id, deleted) }
+
+func (h *History) mark(id kafka.TopicID, f fate) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gone[id] = f
+}
+
+// ended records what a log was when everything was over.
+func (h *History) ended(p Partition, start kafka.Offset, all []record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.ofLocked(p)
+	t.finalStart, t.final, t.ended = start, all, true
+}
+
+// survived takes note of a power loss under the weaker promise: of each partition only what lies below the offset in kept
+// was durable, nothing where there is no offset.
+func (h *History) survived(kept map[Partition]kafka.Offset) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.losses++
+	for p, t := range h.logs {
+		end := kept[Partition{id: p.id, number: p.number}]
+		for offset := range t.acks {
+			if offset >= end {
+				delete(t.acks, offset)
+			}
+		}
+		for offset, value := range t.reads {
+			if offset >= end {
+				delete(t.reads, offset)
+				delete(t.where, value)
+			}
+		}
+		t.highWatermark = min(t.highWatermark, end)
+	}
+}
+
+// close checks what can only be said once everything has been read to its end.
+func (h *History) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for p, t := range h.logs {
+		if !t.ended && h.gone[p.id] == alive {
+			h.faultLocked("%v is there no more", p)
+			continue
+		}
+		if t.ended {
+			h.checkAckedLocked(p, t)
+			h.checkProducersLocked(p, t)
+			h.checkStartLocked(p, t)
+		}
+	}
+}
+
+// Broken returns the promises that were broken.
+func (h *History) Broken() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	slices.Sort(h.faults)
+	if len(h.faults) > 20 {
+		return append(slices.Clone(h.faults[:20]), fmt.Sprintf("and %d more", len(h.faults)-20))
+	}
+	return slices.Clone(h.faults)
+}

@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/batch"
+	"moldau/internal/kafka"
+)
+
+// producer sends records and remembers what was acked where. A plain one sends every record once; an idempotent one
+// sends a batch again and again until it knows its fate.
+type producer struct {
+	*client
+	next int // number of the next record
+
+	idempotent bool
+	id         int64
+	epoch      int16
+	sequences  map[Partition]int32 // of the next record
+}
+
+// run sends until ctx ends: batches of one to five records with acks=all.
+func (p *producer) run(ctx context.Context) {
+	defer p.close()
+	for ctx.Err() == nil {
+		all := p.topics.all()
+		if len(all) == 0 || p.idempotent && p.sequences == nil && !p.introduce(ctx) {
+			p.rest(ctx)
+			continue
+		}
+		to := all[p.rng.IntN(len(all))]
+		values := make([]string, 1+p.rng.IntN(5))
+		for i := range values {
+			values[i] = fmt.Sprintf("%s-%d", p.name, p.next)
+			p.next++
+		}
+		p.history.sent(values)
+		p.deliver(ctx, to, values)
+	}
+}
+
+// introduce gets a producer id.
+func (p *producer) introduce(ctx context.Context) bool {
+	req := kmsg.NewInitProducerIDRequest()
+	req.Version = 4
+	resp, err := p.do(ctx, &req)
+	if err != nil {
+		return false
+	}
+	answer := resp.(*kmsg.InitProducerIDResponse)
+	if answer.ErrorCode != 0 {
+		return false
+	}
+	p.history.named(p.name, answer.ProducerID)
+	p.id, p.epoch, p.sequences = answer.ProducerID, answer.ProducerEpoch, make(map[Partition]int32)
+	p.world.Note("%s has producer id %d", p.name, p.id)
+	return true
+}
+
+// deliver sends one batch, and records what became of it.
+func (p *producer) deliver(ctx context.Context, to Partition, values []string) {
+	o := batch.BuildOptions{}
+	if p.idempotent {
+		o.Producer = &batch.Producer{ID: p.id, Epoch: p.epoch, BaseSequence: p.sequences[to]}
+	}
+	b := batch.NewBuilder(o)
+	for i, value := range values {
+		b.Add(batch.Record{Timestamp: time.Now().UnixMilli(), Offset: int64(i), Value: []byte(value)})
+	}
+	records := b.Build()
+	for ctx.Err() == nil {
+		offset, err := p.send(ctx, to, records)
+		switch {
+		case err == nil:
+			p.world.Note("%s produced %d to %s-%d at %d", p.name, len(values), to.topic, to.number, offset)
+			p.history.acked(to, offset, values)
+			if p.idempotent {
+				p.sequences[to] += int32(len(values))
+			}
+			return
+		case errors.Is(err, kerr.OutOfOrderSequenceNumber), errors.Is(err, kerr.UnknownProducerID), errors.Is(err, kerr.InvalidProducerEpoch):
+			p.history.forgotten(p.name, to, err)
+			p.sequences = nil // start over under another id
+			return
+		case errors.Is(err, kerr.UnknownServerError), errors.Is(err, kerr.CorruptMessage), errors.Is(err, kerr.InvalidRecord):
+			p.history.fault("%s: produce to %v: %v", p.name, to, err)
+		}
+		p.world.Note("%s produce to %s-%d failed", p.name, to.topic, to.number)
+		p.rest(ctx)
+		if !p.idempotent || !p.topics.exists(to) {
+			return
+		}
+	}
+}
+
+// once sends one batch once.
+func (p *producer) once(ctx context.Context, to Partition, values []string) error {
+	b := batch.NewBuilder(batch.BuildOptions{})
+	for i, value := range values {
+		b.Add(batch.Record{Timestamp: time.Now().UnixMilli(), Offset: int64(i), Value: []byte(value)})
+	}
+	offset, err := p.send(ctx, to, b.Build())
+	if err == nil {
+		p.history.acked(to, offset, values)
+	}
+	return err
+}
+
+func (c *client) send(ctx context.Context, to Partition, records []byte) (kafka.Offset, error) {
+	p := kmsg.NewProduceRequestTopicPartition()
+	p.Partition, p.Records = to.number, records
+	t := kmsg.NewProduceRequestTopic()
+	t.TopicID = to.id
+	t.Partitions = append(t.Partitions, p)
+	req := kmsg.NewProduceRequest()
+	req.Version, req.Acks, req.TimeoutMillis = 13, int16(kafka.AcksAll), int32(attempt.Milliseconds())
+	req.Topics = append(req.Topics, t)
+	resp, err := c.do(ctx, &req)
+	if err != nil {
+		return -1, err
+	}
+	answer := resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+	return answer.BaseOffset, kerr.ErrorForCode(answer.ErrorCode)
+}
