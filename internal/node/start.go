@@ -70,9 +70,9 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.await(ctx, unfenced, "the controller to unfence this broker"); err != nil {
 		return err
 	}
-	n.phase.Store(phaseRunning)
 	n.o.Logger.Info("Transitioning from RECOVERY to RUNNING")
 	n.o.Logger.Info("Kafka Server started", "node", n.cfg.ID, "took", n.o.Now().Sub(began).Round(time.Millisecond))
+	n.phase.Store(phaseRunning) // and /readyz says so: whoever waited for that finds the lines in the log
 	return nil
 }
 
