@@ -63,6 +63,9 @@ type Node struct {
 	health    health
 	phase     atomic.Int32
 
+	atStart      atomic.Pointer[[]*replica.Partition] // that were here when the node began to run
+	recoveredAll atomic.Bool                          // all of those have been open at one time
+
 	store      *storage.Store
 	loader     *metadata.Loader
 	gate       *gate

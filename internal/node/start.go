@@ -72,6 +72,8 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.o.Logger.Info("Transitioning from RECOVERY to RUNNING")
 	n.o.Logger.Info("Kafka Server started", "node", n.cfg.ID, "took", n.o.Now().Sub(began).Round(time.Millisecond))
+	here := n.replicas.Partitions()
+	n.atStart.Store(&here)
 	n.phase.Store(phaseRunning) // and /readyz says so: whoever waited for that finds the lines in the log
 	return nil
 }
@@ -189,15 +191,29 @@ func (n *Node) Failed() <-chan struct{} { return n.failed }
 // Err returns why the node failed; valid once Failed is closed.
 func (n *Node) Err() error { return n.failure }
 
-// opened counts the partitions that are here, and those of them whose log is open.
+// opened counts the partitions that were here when the node began to run and still are, and those of them whose log is
+// open. Partitions that are made later are nobody's recovery: a large topic must not take the node out of service.
 func (n *Node) opened() (done, all int) {
-	for _, p := range n.replicas.Partitions() {
+	if n.recoveredAll.Load() {
+		return 0, 0
+	}
+	here := n.atStart.Load()
+	if here == nil {
+		return 0, 0
+	}
+	for _, p := range *here {
+		if now, err := n.replicas.Partition(p.TopicPartition()); err != nil || now != p {
+			continue // deleted since; its log may never be opened
+		}
 		all++
 		select {
 		case <-p.Opened():
 			done++
 		default:
 		}
+	}
+	if done == all {
+		n.recoveredAll.Store(true)
 	}
 	return done, all
 }
