@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -101,7 +102,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 			return
 		}
 		if woken || received(k.wake) {
-			journal.set(k.d.o.JournalInterval)
+			journal.set(phase(k.d.o.JournalInterval))
 			if k.active.Load() {
 				space.set(k.d.o.SpaceInterval)
 			}
@@ -146,7 +147,7 @@ func (k *keeper) boundRecovery() {
 	k.mu.Unlock()
 	var sum int64
 	var logs []*Log
-	for l := range k.toRecover {
+	for _, l := range slices.SortedFunc(maps.Keys(k.toRecover), func(a, b *Log) int { return compareTP(a.tp, b.tp) }) {
 		n := l.BytesToRecover()
 		if n == 0 {
 			delete(k.toRecover, l)

@@ -39,7 +39,7 @@ func (r *retention) doom(d doomed) {
 
 func (r *retention) run(stop <-chan struct{}) {
 	pass, folders, files := newAlarm(), newAlarm(), newAlarm()
-	pass.set(r.s.phase(r.s.o.RetentionInterval))
+	pass.set(phase(r.s.o.RetentionInterval))
 	defer pass.stop()
 	defer folders.stop()
 	defer files.stop()

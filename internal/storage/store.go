@@ -382,9 +382,9 @@ func (s *Store) Logs() []*Log {
 	return logs
 }
 
-// phase returns a time within the second half of an interval, so that the nodes of a cluster, started together, do not
-// work in step.
-func (s *Store) phase(interval time.Duration) time.Duration {
+// phase returns a time within the second half of an interval, so that what was started together, the nodes of a cluster or
+// the work on one node, does not go on in step.
+func phase(interval time.Duration) time.Duration {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails since Go 1.24
 	half := uint64(interval/2) + 1
