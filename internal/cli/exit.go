@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"moldau/internal/config"
+	"moldau/internal/node"
 	"moldau/internal/vfs"
 )
 
@@ -14,7 +15,7 @@ const (
 	exitFailure = 1 // something failed while running
 	exitUsage   = 2 // wrong flags or arguments
 	exitConfig  = 3 // the configuration is invalid
-	exitData    = 4 // a data directory is damaged, or another process has it
+	exitData    = 4 // a data directory is damaged or another node's, or another process has it
 	exitBind    = 5 // cannot listen on an address
 )
 
@@ -40,7 +41,7 @@ func exitCode(err error) int {
 		return exitBind
 	case errors.As(err, &faults):
 		return exitConfig
-	case errors.Is(err, vfs.ErrLocked):
+	case errors.Is(err, vfs.ErrLocked), errors.Is(err, node.ErrData):
 		return exitData
 	default:
 		return exitFailure

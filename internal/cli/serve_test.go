@@ -168,6 +168,7 @@ func TestStartFailuresHaveCodesAndCures(t *testing.T) {
 		"no such address": {fmt.Errorf("listeners: %w", &net.OpError{Op: "listen", Net: "tcp", Addr: taken.Addr(), Err: syscall.EADDRNOTAVAIL}),
 			exitBind, "`ip address` shows"},
 		"root's port": {fmt.Errorf("listeners: %w", &net.OpError{Op: "listen", Net: "tcp", Addr: taken.Addr(), Err: syscall.EACCES}), exitBind, "belong to root"},
+		"foreign":     {fmt.Errorf("belongs to node 2: %w", node.ErrData), exitData, "belongs to node 2"},
 		"locked":      {fmt.Errorf("log.dirs: %w", vfs.ErrLocked), exitData, "--override log.dirs=/somewhere-2"},
 		"other":       {errors.New("out of luck"), exitFailure, "out of luck"},
 	} {

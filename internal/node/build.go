@@ -141,11 +141,11 @@ func (n *Node) open() error {
 		ProducerExpiryMs:  int64(cfg.Producers.ExpiryMs),
 	})
 	if err != nil {
-		return err
+		return &dataError{err}
 	}
 	clusterID, err := n.identify()
 	if err != nil {
-		return err
+		return &dataError{err}
 	}
 	home, err := n.metadataDirectory()
 	if err != nil {
@@ -161,7 +161,7 @@ func (n *Node) open() error {
 		RetentionBytes: cfg.Quorum.RetentionBytes, RetentionMs: cfg.Quorum.RetentionMs,
 	})
 	if err != nil {
-		return fmt.Errorf("open the metadata log in %s: %w", home.Path(), err)
+		return &dataError{fmt.Errorf("open the metadata log in %s: %w", home.Path(), err)}
 	}
 	n.controller = controller.New(controller.Options{
 		NodeID: cfg.ID, ClusterID: clusterID, Log: n.quorum, Logger: logger,
@@ -185,6 +185,16 @@ func (n *Node) open() error {
 	})
 	return nil
 }
+
+// ErrData is in the chain of Start's error when a data directory is damaged, another's, or in use. To start again is
+// no cure for it.
+var ErrData = errors.New("a data directory cannot be used")
+
+type dataError struct{ err error }
+
+func (e *dataError) Error() string        { return e.err.Error() }
+func (e *dataError) Unwrap() error        { return e.err }
+func (e *dataError) Is(target error) bool { return target == ErrData }
 
 // identify returns the cluster's id: that of the data, or the one configured, or a new one.
 func (n *Node) identify() (string, error) {

@@ -217,7 +217,7 @@ func TestForeignDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := other.Start(t.Context()); err == nil || !strings.Contains(err.Error(), word) {
+		if err := other.Start(t.Context()); !errors.Is(err, ErrData) || !strings.Contains(err.Error(), word) {
 			t.Errorf("with %s: %v", setting, err)
 		}
 	}
