@@ -29,7 +29,8 @@ var build = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, fmt.Sprintf("moldau-%d", os.Getpid()))
+	// One name for all: the suites take turns, and a folder in which every run leaves a binary only grows.
+	path := filepath.Join(dir, "moldau")
 	cmd := exec.Command("go", "build", "-o", path, "moldau/cmd/moldau")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
