@@ -11,10 +11,10 @@ func (h *History) acked(p Partition, base kafka.Offset, values []string) {
 	for i, value := range values {
 		offset := base + kafka.Offset(i)
 		if other, taken := t.acks[offset]; taken && other != value {
-			h.faultLocked("%v offset %d was acked for %s and again for %s", p, offset, other, value)
+			h.faultLocked("%v offset %d was acked for %.30s and again for %.30s", p, offset, other, value)
 		}
 		if seen, read := t.reads[offset]; read && seen != value {
-			h.faultLocked("%v offset %d was acked for %s, and a consumer has read %s there", p, offset, value, seen)
+			h.faultLocked("%v offset %d was acked for %.30s, and a consumer has read %.30s there", p, offset, value, seen)
 		}
 		t.acks[offset] = value
 	}
@@ -36,13 +36,13 @@ func (h *History) read(p Partition, known knowledge, got []record, highWatermark
 			h.faultLocked("%v offset %d was read past the high watermark %d", p, r.offset, highWatermark)
 		}
 		if before, again := t.reads[r.offset]; again && before != r.value {
-			h.faultLocked("%v offset %d was read as %s and then as %s", p, r.offset, before, r.value)
+			h.faultLocked("%v offset %d was read as %.30s and then as %.30s", p, r.offset, before, r.value)
 		}
 		if promised, ok := t.acks[r.offset]; ok && promised != r.value {
-			h.faultLocked("%v offset %d was acked for %s and read as %s", p, r.offset, promised, r.value)
+			h.faultLocked("%v offset %d was acked for %.30s and read as %.30s", p, r.offset, promised, r.value)
 		}
 		if !h.attempts[r.value] {
-			h.faultLocked("%v offset %d holds %q, which nobody sent", p, r.offset, r.value)
+			h.faultLocked("%v offset %d holds %.30q, which nobody sent", p, r.offset, r.value)
 		}
 		t.reads[r.offset] = r.value
 		h.checkOnceLocked(p, t, r)
@@ -57,12 +57,12 @@ func (h *History) checkAckedLocked(p Partition, t *told) {
 	}
 	for offset, value := range t.acks {
 		if there[offset] != value && offset >= h.allowedStart(t) {
-			h.faultLocked("%v offset %d was acked for %s and holds %q", p, offset, value, there[offset])
+			h.faultLocked("%v offset %d was acked for %.30s and holds %.30q", p, offset, value, there[offset])
 		}
 	}
 	for offset, value := range t.reads {
 		if there[offset] != value && offset >= h.allowedStart(t) {
-			h.faultLocked("%v offset %d was read as %s and holds %q", p, offset, value, there[offset])
+			h.faultLocked("%v offset %d was read as %.30s and holds %.30q", p, offset, value, there[offset])
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (h *History) forgotten(producer string, p Partition, err error) {
 // checkOnceLocked: a record is in a log once, however often its producer had to send it.
 func (h *History) checkOnceLocked(p Partition, t *told, r record) {
 	if other, again := t.where[r.value]; again && other != r.offset {
-		h.faultLocked("%v holds %s at offset %d and at offset %d", p, r.value, other, r.offset)
+		h.faultLocked("%v holds %.30s at offset %d and at offset %d", p, r.value, other, r.offset)
 	}
 	t.where[r.value] = r.offset
 }
@@ -37,13 +37,14 @@ func (h *History) checkOnceLocked(p Partition, t *told, r record) {
 func (h *History) checkProducersLocked(p Partition, t *told) {
 	last := make(map[string]int)
 	for _, r := range t.final {
-		name, text, _ := strings.Cut(r.value, "-")
+		told, _, _ := strings.Cut(r.value, padding)
+		name, text, _ := strings.Cut(told, "-")
 		number, err := strconv.Atoi(text)
 		if err != nil || !h.ordered[name] {
 			continue
 		}
 		if before, some := last[name]; some && number <= before {
-			h.faultLocked("%v offset %d holds %s behind number %d", p, r.offset, r.value, before)
+			h.faultLocked("%v offset %d holds %.30s behind number %d", p, r.offset, r.value, before)
 		}
 		last[name] = number
 	}

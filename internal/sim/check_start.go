@@ -49,13 +49,10 @@ func (h *History) checkBoundsLocked(p Partition, known knowledge, got []record) 
 	}
 }
 
-// bytesPerRecord is more than a record takes, its share of the batch included.
-const bytesPerRecord = 120
-
 // allowedStart is the offset at which a log may start at the latest: what clients had deleted, and what retention may.
 func (h *History) allowedStart(t *told) kafka.Offset {
 	if n := len(t.final); h.retainBytes > 0 && n > 0 {
-		return max(t.cutting, t.final[n-1].offset-h.retainBytes/bytesPerRecord)
+		return max(t.cutting, t.final[n-1].offset-h.retainBytes/h.recordBytes)
 	}
 	return t.cutting
 }

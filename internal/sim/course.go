@@ -57,7 +57,7 @@ type Options struct {
 // Run lets one seed take its course. It must be called inside a synctest bubble, with the global randomness seeded.
 func Run(seed uint64, o Options) Outcome {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	plan := Draw(rng)
+	plan := Draw(rng) // as planOf
 	w := NewWorld(seed)
 	w.whole = o.Whole
 	c := &course{
@@ -194,6 +194,9 @@ func (c *course) die(power bool) {
 // hire lets the clients begin. Topics that stay are made first.
 func (c *course) hire() {
 	configs := map[string]string{"internal.segment.bytes": "4096", "file.delete.delay.ms": "100"} // segments roll within a run
+	if c.plan.Large {
+		configs["internal.segment.bytes"] = "65536"
+	}
 	if c.plan.RetainBytes > 0 {
 		configs["retention.bytes"] = fmt.Sprint(c.plan.RetainBytes)
 	}
@@ -217,7 +220,7 @@ func (c *course) hire() {
 		work(func(ctx context.Context) { c.client("changer").recreate(ctx, "events", configs) })
 	}
 	for i := range 2 {
-		p := &producer{client: c.client(fmt.Sprintf("producer%d", i)), idempotent: c.plan.Idempotent && i == 0}
+		p := &producer{client: c.client(fmt.Sprintf("producer%d", i)), idempotent: c.plan.Idempotent && i == 0, large: c.plan.Large}
 		work(p.run)
 		work(c.client(fmt.Sprintf("consumer%d", i)).consume)
 	}

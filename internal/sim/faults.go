@@ -19,6 +19,7 @@ type Plan struct {
 	Recreate      bool // a topic that is deleted and made again
 	DeleteRecords bool
 	RetainBytes   int64 // retention.bytes of topics, 0 for none
+	Large         bool  // records of up to 3 kB, so that a batch is on several pages
 	Faults        []Fault
 }
 
@@ -54,6 +55,7 @@ func Draw(rng *rand.Rand) Plan {
 	if one(4) {
 		p.RetainBytes = 8192 << rng.IntN(3)
 	}
+	p.Large = one(4)
 	for f := range faultKinds {
 		if one(3) {
 			p.Faults = append(p.Faults, f)
@@ -64,6 +66,9 @@ func Draw(rng *rand.Rand) Plan {
 	}
 	return p
 }
+
+// planOf is what Run makes of a seed.
+func planOf(seed uint64) Plan { return Draw(rand.New(rand.NewPCG(seed, 2))) }
 
 // deadly tells whether nodes die.
 func (p Plan) deadly() bool {
@@ -126,7 +131,7 @@ func (c *course) strike(f Fault) {
 		c.full = true
 	case DiskError:
 		kinds := []vfs.OpKind{
-			vfs.OpWrite, vfs.OpWrite, vfs.OpSyncData, vfs.OpSyncData, vfs.OpSync, vfs.OpSyncDir, vfs.OpRename, vfs.OpCreate, vfs.OpTruncate, vfs.OpRead,
+			vfs.OpWrite, vfs.OpWrite, vfs.OpSyncData, vfs.OpSyncData, vfs.OpSyncData, vfs.OpSyncData, vfs.OpSync, vfs.OpSyncDir, vfs.OpRename, vfs.OpCreate, vfs.OpTruncate, vfs.OpRead,
 		}
 		paths := []string{"/", "/", "/orders-", "/orders-0/", "/__cluster_metadata-0/", "/moldau.journal", ".log"}
 		c.host.life.disk.expect(&trouble{kind: kinds[rng.IntN(len(kinds))], path: paths[rng.IntN(len(paths))], nth: 1 + rng.IntN(30)})
@@ -160,10 +165,11 @@ func (c *course) heal() {
 // harmed tells whether an operation of the disk has failed, which takes a directory or the node out until a restart.
 func (c *course) harmed() bool { return c.host.life.disk.failed() }
 
-// repair is what an operator does about a broken disk that works again: start the node anew.
+// repair is what happens about a broken disk that works again: an operator starts the node anew, or the power fails too.
 func (c *course) repair() {
-	c.host.life.disk.expect(nil)
-	if err := c.host.Stop(); err != nil {
+	if c.plan.has(PowerLoss) && c.rng.IntN(2) == 0 {
+		c.die(true)
+	} else if err := c.host.Stop(); err != nil {
 		c.world.Note("a harmed node stopped with an error")
 	}
 	c.start()

@@ -13,6 +13,7 @@ import (
 type History struct {
 	lazy        bool  // the weaker promise of log.flush.before.ack=false: a power loss may take what no sync has covered
 	retainBytes int64 // retention.bytes of every topic, 0 for none
+	recordBytes int64 // more than a record takes, its share of the batch included
 	tell        func(fault string)
 
 	mu       sync.Mutex
@@ -51,8 +52,12 @@ const (
 
 // NewHistory returns a history of nothing. tell is called with each fault, at once.
 func NewHistory(plan Plan, tell func(fault string)) *History {
+	recordBytes := int64(120)
+	if plan.Large {
+		recordBytes += 3000
+	}
 	return &History{
-		lazy: plan.Lazy, retainBytes: plan.RetainBytes, tell: tell,
+		lazy: plan.Lazy, retainBytes: plan.RetainBytes, recordBytes: recordBytes, tell: tell,
 		attempts: make(map[string]bool), logs: make(map[Partition]*told), owners: make(map[int64]string),
 		gone: make(map[kafka.TopicID]fate), ordered: make(map[string]bool),
 	}

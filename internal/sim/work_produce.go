@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -17,13 +18,17 @@ import (
 // sends a batch again and again until it knows its fate.
 type producer struct {
 	*client
-	next int // number of the next record
+	next  int // number of the next record
+	large bool
 
 	idempotent bool
 	id         int64
 	epoch      int16
 	sequences  map[Partition]int32 // of the next record
 }
+
+// padding ends what tells a value from others.
+const padding = "+"
 
 // run sends until ctx ends: batches of one to five records with acks=all.
 func (p *producer) run(ctx context.Context) {
@@ -38,6 +43,9 @@ func (p *producer) run(ctx context.Context) {
 		values := make([]string, 1+p.rng.IntN(5))
 		for i := range values {
 			values[i] = fmt.Sprintf("%s-%d", p.name, p.next)
+			if p.large {
+				values[i] += padding + strings.Repeat("x", p.rng.IntN(3000))
+			}
 			p.next++
 		}
 		p.history.sent(values)
