@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -25,6 +26,9 @@ type Kafka struct {
 // Java 17 or Maven.
 func ApacheKafka(t T, version string) *Kafka {
 	t.Helper()
+	if testing.Testing() && testing.Short() {
+		t.Skip("each call of a Java tool takes a second or two")
+	}
 	java := Tool(t, "java", "install Java 17 or newer")
 	maven := Tool(t, "mvn", "install Maven")
 	dir, err := fetchKafka(maven, version)
