@@ -19,6 +19,7 @@ type Plan struct {
 	Recreate      bool // a topic that is deleted and made again
 	DeleteRecords bool
 	RetainBytes   int64 // retention.bytes of topics, 0 for none
+	Snapshots     bool  // the metadata log is cut into small segments, snapshots and deletions of both
 	Large         bool  // records of up to 3 kB, so that a batch is on several pages
 	Faults        []Fault
 }
@@ -55,7 +56,7 @@ func Draw(rng *rand.Rand) Plan {
 	if one(4) {
 		p.RetainBytes = 8192 << rng.IntN(3)
 	}
-	p.Large = one(4)
+	p.Large, p.Snapshots = one(4), one(4)
 	for f := range faultKinds {
 		if one(3) {
 			p.Faults = append(p.Faults, f)
@@ -66,9 +67,6 @@ func Draw(rng *rand.Rand) Plan {
 	}
 	return p
 }
-
-// planOf is what Run makes of a seed.
-func planOf(seed uint64) Plan { return Draw(rand.New(rand.NewPCG(seed, 2))) }
 
 // deadly tells whether nodes die.
 func (p Plan) deadly() bool {
@@ -90,6 +88,9 @@ log.index.interval.bytes=256
 log.retention.ms=-1
 log.retention.check.interval.ms=500
 log.dirs=` + strings.Join(p.dirs(), ",") + "\n"
+	if p.Snapshots {
+		s += "internal.metadata.log.segment.bytes=2000\nmetadata.log.max.record.bytes.between.snapshots=1000\nmetadata.max.retention.bytes=5000\n"
+	}
 	if p.Lazy {
 		s += "log.flush.before.ack=false\n"
 	}

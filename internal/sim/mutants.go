@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"strings"
 
 	"moldau/internal/vfs"
@@ -35,6 +36,9 @@ func Mutants() []Mutant {
 			needs: func(p Plan) bool { return p.has(DiskError) }},
 	}
 }
+
+// planOf is the plan that Run draws for a seed.
+func planOf(seed uint64) Plan { return Draw(rand.New(rand.NewPCG(seed, 2))) }
 
 // skip says which syncs of a lying disk do nothing.
 type skip struct {

@@ -228,7 +228,7 @@ func await(changed <-chan struct{}, deadline time.Time) {
 
 // window is how many bytes may be on their way before a writer has to wait: what the buffers of two kernels hold, made
 // small.
-const window = 16 << 10
+const window = 4 << 10
 
 func (c *conn) Write(b []byte) (int, error) {
 	for {
