@@ -120,6 +120,14 @@ func (f *aroundFile) Allocate(size int64) error {
 	return f.a.run(Op{Kind: OpAllocate, Path: f.path, Len: size}, func() error { return f.file.Allocate(size) })
 }
 
+func (f *aroundFile) Reserve(off, n int64) error {
+	return f.a.run(Op{Kind: OpReserve, Path: f.path, Off: off, Len: n}, func() error { return f.file.Reserve(off, n) })
+}
+
+func (f *aroundFile) StartSync() error {
+	return f.sync(OpStartSync, f.file.StartSync)
+}
+
 func (f *aroundFile) SyncData() error {
 	return f.sync(OpSyncData, f.file.SyncData)
 }

@@ -23,6 +23,7 @@
 //   - There is no mmap and no shared file position: all reads and writes name their offset.
 //   - After a failed sync the state of the data is unknown and the call must never be repeated in the hope of success:
 //     the kernel marks pages clean when it reports the error. Mem under Inject behaves so.
+//   - StartSync makes nothing durable, and an error of it is a failed sync: it may be the only one to tell.
 //   - SyncFS keeps its descriptor, because the kernel tells a failed write-back only to descriptors that were open then.
 //   - sendfile passes on the page cache itself: bytes that are overwritten or cut while they are on their way may arrive
 //     changed. Only what can no longer change, or what the receiver checks (a CRC), may be sent.

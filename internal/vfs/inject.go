@@ -55,7 +55,7 @@ func (i *Inject) run(op Op, do func() error) error {
 	switch {
 	case err == nil:
 		err = do()
-	case op.Kind == OpSync || op.Kind == OpSyncData:
+	case op.Kind == OpSync || op.Kind == OpSyncData || op.Kind == OpStartSync:
 		err = failed(op, &lostSync{err})
 	default:
 		err = failed(op, err)

@@ -182,6 +182,8 @@ func TestLogWritesDownWhatChanges(t *testing.T) {
 	must(t, err)
 	must(t, f.Truncate(6))
 	must(t, f.Allocate(100))
+	must(t, f.Reserve(100, 50))
+	must(t, f.StartSync())
 	must(t, f.SyncData())
 	equal(t, "read", len(get(t, disk, "d/f")), 100)
 	_, err = f.SendTo(&bytes.Buffer{}, 0, 1)
@@ -198,6 +200,7 @@ func TestLogWritesDownWhatChanges(t *testing.T) {
 		"write d/f off=5 len=3",
 		"truncate d/f size=6",
 		"allocate d/f size=100",
+		"reserve d/f off=100 len=50",
 		"sync-data d/f",
 		"create d/g.tmp truncate",
 		"write d/g.tmp off=0 len=1",

@@ -339,6 +339,33 @@ func TestMemCapacity(t *testing.T) {
 	free(1)
 }
 
+// TestMemReserve: what is set aside counts, is there for the file alone, and Truncate to the same size gives it back.
+func TestMemReserve(t *testing.T) {
+	m := NewMem()
+	m.SetCapacity(4 * pageBytes)
+	free := func(pages int64) {
+		t.Helper()
+		usage, err := m.Usage("/")
+		must(t, err)
+		equal(t, "free pages", usage.Free/pageBytes, pages)
+	}
+	f := open(t, m, "f", Create)
+	_, err := f.WriteAt(make([]byte, 100), 0)
+	must(t, err)
+	must(t, f.Reserve(100, 3*pageBytes-100))
+	free(1)
+	wantErr(t, "more than there is", f.Reserve(100, 5*pageBytes), syscall.ENOSPC)
+	free(1)
+	other := open(t, m, "other", Create)
+	_, err = other.WriteAt(make([]byte, pageBytes+1), 0)
+	wantErr(t, "space of another file", err, syscall.ENOSPC)
+	_, err = f.WriteAt(make([]byte, pageBytes), 100)
+	must(t, err)
+	free(0)
+	must(t, f.Truncate(100+pageBytes))
+	free(1)
+}
+
 func TestMemClock(t *testing.T) {
 	m := NewMem()
 	now := time.UnixMilli(1000)

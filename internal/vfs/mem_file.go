@@ -27,7 +27,7 @@ type body struct {
 	disk     image // what a power cut leaves for certain
 	dirty    map[int64]uint8
 	cut      int64 // smallest size since the last sync; means nothing above disk.size
-	reserved int64 // pages from the start that Allocate has paid for
+	reserved int64 // pages from the start that Allocate or Reserve has paid for
 	charged  int64 // pages that count against the capacity: reserved ones, and those in cache behind them
 }
 
@@ -129,7 +129,9 @@ func (m *Mem) truncateLocked(n *node, size int64) {
 			clear(n.writable(end-1, from, pageBytes)[from:])
 		}
 		n.cut = min(n.cut, size)
-		n.reserved = min(n.reserved, end)
+	}
+	if size <= n.cache.size {
+		n.reserved = min(n.reserved, pagesFor(size))
 		m.chargeLocked(n)
 	}
 	n.cache.size = size
@@ -137,6 +139,18 @@ func (m *Mem) truncateLocked(n *node, size int64) {
 }
 
 func (m *Mem) allocateLocked(n *node, size int64) error {
+	if err := m.reserveLocked(n, size); err != nil {
+		return err
+	}
+	if size > n.cache.size {
+		n.cache.size = size
+		m.dirty[n] = struct{}{}
+	}
+	return nil
+}
+
+// reserveLocked pays for the pages of [0, size): holes are paid for as well, which no caller makes.
+func (m *Mem) reserveLocked(n *node, size int64) error {
 	reserved, before := n.reserved, n.charged
 	n.reserved = max(reserved, pagesFor(size))
 	m.chargeLocked(n)
@@ -144,10 +158,6 @@ func (m *Mem) allocateLocked(n *node, size int64) error {
 		n.reserved = reserved
 		m.chargeLocked(n)
 		return syscall.ENOSPC
-	}
-	if size > n.cache.size {
-		n.cache.size = size
-		m.dirty[n] = struct{}{}
 	}
 	return nil
 }
@@ -244,6 +254,13 @@ func (f *memFile) Truncate(size int64) error {
 func (f *memFile) Allocate(size int64) error {
 	return f.change("allocate", func() error { return f.m.allocateLocked(f.n, size) })
 }
+
+func (f *memFile) Reserve(off, n int64) error {
+	return f.change("reserve", func() error { return f.m.reserveLocked(f.n, off+n) })
+}
+
+// StartSync does nothing: a power cut may leave any part of what was not synced in any case.
+func (f *memFile) StartSync() error { return f.use("start-sync", func() error { return nil }) }
 
 func (f *memFile) SyncData() error { return f.Sync() }
 

@@ -23,6 +23,8 @@ const (
 	OpWrite
 	OpTruncate
 	OpAllocate
+	OpReserve
+	OpStartSync
 	OpSyncData
 	OpSync
 	OpSize
@@ -33,7 +35,7 @@ const (
 
 var opNames = [opKinds]string{
 	"open", "create", "mkdir", "rename", "remove", "remove-all", "list", "stat", "sync-dir", "sync-fs", "lock", "usage",
-	"read", "write", "truncate", "allocate", "sync-data", "sync", "size", "send", "close",
+	"read", "write", "truncate", "allocate", "reserve", "start-sync", "sync-data", "sync", "size", "send", "close",
 }
 
 func (k OpKind) String() string { return opNames[k] }
@@ -41,7 +43,7 @@ func (k OpKind) String() string { return opNames[k] }
 // Mutates tells whether the operation changes what is on the disk or makes it durable.
 func (k OpKind) Mutates() bool {
 	switch k {
-	case OpCreate, OpMkdir, OpRename, OpRemove, OpRemoveAll, OpSyncDir, OpSyncFS, OpLock, OpWrite, OpTruncate, OpAllocate,
+	case OpCreate, OpMkdir, OpRename, OpRemove, OpRemoveAll, OpSyncDir, OpSyncFS, OpLock, OpWrite, OpTruncate, OpAllocate, OpReserve,
 		OpSyncData, OpSync:
 		return true
 	}
@@ -54,7 +56,7 @@ type Op struct {
 	Path string
 	To   string // new path of a rename
 	Flag Flag   // of OpOpen and OpCreate
-	Off  int64  // start of OpRead, OpWrite and OpSend
+	Off  int64  // start of OpRead, OpWrite, OpReserve and OpSend
 	Len  int64  // bytes asked for, or the size wanted by OpTruncate and OpAllocate
 	// Index is the operation's number, from 0, among all that Inject let through its gate; -1 before that.
 	Index int64
@@ -65,7 +67,7 @@ func (op Op) String() string {
 	switch op.Kind {
 	case OpRename:
 		return fmt.Sprintf("rename %s -> %s", op.Path, op.To)
-	case OpRead, OpWrite, OpSend:
+	case OpRead, OpWrite, OpReserve, OpSend:
 		return fmt.Sprintf("%s %s off=%d len=%d", op.Kind, op.Path, op.Off, op.Len)
 	case OpTruncate, OpAllocate:
 		return fmt.Sprintf("%s %s size=%d", op.Kind, op.Path, op.Len)

@@ -182,6 +182,10 @@ func (f *osFile) Size() (int64, error) {
 
 func (f *osFile) SyncData() error { return syncData(f.File) }
 
+func (f *osFile) StartSync() error { return startSync(f.File) }
+
+func (f *osFile) Reserve(off, n int64) error { return reserve(f.File, off, n) }
+
 func (f *osFile) Allocate(size int64) error {
 	err := allocate(f.File, size)
 	if errors.Is(err, errors.ErrUnsupported) {

@@ -78,6 +78,35 @@ func TestLockExcludesRecordLocks(t *testing.T) {
 	must(t, lock.Close())
 }
 
+// TestReserveTakesSpaceUntilTruncate: blocks behind the end of a file are taken and given back, its size stays.
+func TestReserveTakesSpaceUntilTruncate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	f, err := NewOS().Open(path, Create)
+	must(t, err)
+	defer f.Close()
+	_, err = f.WriteAt(make([]byte, 5000), 0)
+	must(t, err)
+	must(t, f.Sync())
+	stat := func() (size, blocks int64) {
+		var st unix.Stat_t
+		must(t, unix.Stat(path, &st))
+		return st.Size, st.Blocks * 512
+	}
+	_, before := stat()
+	err = f.Reserve(5000, 1<<20)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("this filesystem sets no space aside")
+	}
+	must(t, err)
+	if size, blocks := stat(); size != 5000 || blocks < before+1<<20-8192 {
+		t.Fatalf("size %d, %d bytes of disk, %d before", size, blocks, before)
+	}
+	must(t, f.Truncate(5000))
+	if size, blocks := stat(); size != 5000 || blocks > before {
+		t.Fatalf("after truncate to the same size: size %d, %d bytes of disk, %d before", size, blocks, before)
+	}
+}
+
 // tcpPair returns both ends of a connection on loopback.
 func tcpPair(t testing.TB) (client, server *net.TCPConn) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

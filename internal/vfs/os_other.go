@@ -13,6 +13,10 @@ import (
 
 func syncData(f *os.File) error { return f.Sync() }
 
+func startSync(*os.File) error { return nil }
+
+func reserve(*os.File, int64, int64) error { return errors.ErrUnsupported }
+
 // syncFS flushes all disks: there is no call for one.
 func syncFS(*os.File) error { return unix.Sync() }
 

@@ -53,6 +53,14 @@ type File interface {
 	// Allocate reserves space on disk for [0, size) so that later writes there cannot fail for lack of it. The file's
 	// size becomes at least size.
 	Allocate(size int64) error
+	// Reserve sets space on disk aside for [off, off+n) without a change of the file's size: what is written there later
+	// needs none to be looked for, which makes its sync cheaper. Truncate, to the present size too, gives the unused part
+	// back. A hint: whoever cannot have it, for lack of space or of such a call, goes on without.
+	Reserve(off, n int64) error
+	// StartSync begins to write the file's data to the disk and does not wait for the end of it, so that the syncs of many
+	// files overlap in one goroutine. It makes nothing durable; SyncData has to follow. An error means what one of SyncData
+	// means. Where there is no such call it does nothing.
+	StartSync() error
 	// SyncData makes the file's data and size durable (fdatasync).
 	SyncData() error
 	// Sync makes data and all attributes durable (fsync).

@@ -160,6 +160,21 @@ var conformance = []struct {
 		must(t, err)
 		equal(t, "size never shrinks", size, 10)
 	}},
+	{"reserve", func(t *testing.T, fsys FS, dir string) {
+		f := open(t, fsys, dir+"/f", Create)
+		_, err := f.WriteAt([]byte("abc"), 0)
+		must(t, err)
+		if err := f.Reserve(3, 5000); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			t.Fatal(err)
+		}
+		equal(t, "content", get(t, fsys, dir+"/f"), "abc")
+		_, err = f.WriteAt([]byte("def"), 3)
+		must(t, err)
+		must(t, f.StartSync())
+		must(t, f.SyncData())
+		must(t, f.Truncate(6))
+		equal(t, "content", get(t, fsys, dir+"/f"), "abcdef")
+	}},
 	{"folders", func(t *testing.T, fsys FS, dir string) {
 		must(t, fsys.MkdirAll(dir+"/a/b/c"))
 		must(t, fsys.MkdirAll(dir+"/a/b"))
@@ -248,6 +263,7 @@ var conformance = []struct {
 		wantErr(t, "send", err, fs.ErrClosed)
 		wantErr(t, "truncate", f.Truncate(0), fs.ErrClosed)
 		wantErr(t, "allocate", f.Allocate(1), fs.ErrClosed)
+		wantErr(t, "start sync", f.StartSync(), fs.ErrClosed)
 		wantErr(t, "sync data", f.SyncData(), fs.ErrClosed)
 		wantErr(t, "sync", f.Sync(), fs.ErrClosed)
 		wantErr(t, "close", f.Close(), fs.ErrClosed)
