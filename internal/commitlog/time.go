@@ -108,7 +108,10 @@ func (v *view) firstSince(w *window, ts int64, from kafka.Offset) (found Timesta
 			}
 			return nil
 		})
-		return !ok, err
+		if err != nil && !ok { // unreadable: it came in unopened, and its header is all that is known
+			found, ok = TimestampOffset{Timestamp: b.MaxTimestamp(), Offset: max(from, b.BaseOffset()), LeaderEpoch: b.LeaderEpoch()}, true
+		}
+		return !ok, nil
 	})
 	return found, ok, err
 }
@@ -144,8 +147,12 @@ func (b *Bounds) offsetOfMaxTimestamp(w *window, upTo kafka.Offset) (TimestampOf
 		return best, false, err
 	}
 	best.LeaderEpoch = bt.LeaderEpoch()
-	best.Timestamp, best.Offset, err = bt.OffsetOfMaxTimestamp()
-	return best, err == nil, err
+	timestamp, offset, err := bt.OffsetOfMaxTimestamp()
+	if err != nil { // unreadable, as in firstSince
+		timestamp, offset = bt.MaxTimestamp(), bt.LastOffset()
+	}
+	best.Timestamp, best.Offset = timestamp, offset
+	return best, true, nil
 }
 
 // maxTimestampBefore is maxTimestamp of the batches that end at or before upTo.
