@@ -246,6 +246,9 @@ func (l *Log) appendRunLocked(r run, nowMs int64) error {
 			aborted = 1
 		}
 	}
+	if !a.allocated {
+		a.log.reserveAhead(a.size, a.size+int64(len(r.bytes)), int64(l.cfg.SegmentBytes))
+	}
 	if err := a.log.writeAt(r.bytes, a.size); err != nil {
 		return l.unwriteLocked(err)
 	}

@@ -39,13 +39,15 @@
 // Source files: log.go (type, bounds, close), append.go, roll.go, sync.go, read.go, time.go (lookups by time), segment.go,
 // index.go, txn_index.go, epochs.go, producers.go, snapshot.go,
 // sequences.go, load.go (Open, leftovers), recover.go, scan.go,
-// truncate.go, retain.go, files.go (descriptors), names.go, config.go.
+// truncate.go, retain.go, files.go (descriptors), reserve.go (space set aside), names.go, config.go.
 //
 // Not obvious:
 //   - Index entries wait in memory and are written in groups, so an append is one write. Until then readers find them in
 //     the view, and after a crash recovery makes them again.
 //   - The index files of the active segment have their full size, with a hole, because Kafka maps them into memory. After
 //     a restart they get it with the next append, so that idle logs cost nothing.
+//   - A log file that grows has blocks behind its end, without being longer. They go when the segment is sealed or closed;
+//     after a crash they stay, unseen, until then.
 //   - Views and Bounds share arrays with the writer, which only appends to them. Whoever shortens an array replaces it.
 //   - A Region pins its descriptor, so it outlives retention, eviction and Close.
 //   - A batch with a broken CRC below the recovery point is served as it is: the reader checks it too.

@@ -25,6 +25,7 @@ type Files struct {
 	hand int
 
 	windows sync.Pool // of *window
+	reserve reserve
 }
 
 // NewFiles makes the set of open files of one directory. max is at least 1.
@@ -51,6 +52,10 @@ type file struct {
 	// written counts the writes that have returned, synced is the value of written that the last good sync covers.
 	written, synced uint64
 	syncErr         error // of the first failed sync; nobody may rely on this file any more
+	// The file has space set aside up to reservedTo, for which it has taken reservedBytes of what there is for all.
+	// mayExceed says that it may have some, perhaps from before a crash.
+	reservedTo, reservedBytes int64
+	mayExceed                 bool
 
 	used atomic.Bool // since the hand last came by
 }
@@ -144,7 +149,36 @@ func (f *file) writeAt(b []byte, pos int64) error {
 }
 
 func (f *file) truncate(size int64) error {
-	return f.change(func(h vfs.File) error { return h.Truncate(size) })
+	return f.change(func(h vfs.File) error {
+		err := h.Truncate(size)
+		if err == nil {
+			f.mu.Lock()
+			f.releasedLocked()
+			f.mu.Unlock()
+		}
+		return err
+	})
+}
+
+// startSync begins what sync will wait for. Its error is one of a sync.
+func (f *file) startSync() error {
+	h, err := f.pin()
+	if err != nil {
+		return err
+	}
+	defer f.unpin()
+	f.mu.Lock()
+	dirty, err := f.written > f.synced, f.syncErr
+	f.mu.Unlock()
+	if err != nil || !dirty {
+		return err
+	}
+	if err = h.StartSync(); err != nil {
+		f.mu.Lock()
+		f.syncErr = err
+		f.mu.Unlock()
+	}
+	return err
 }
 
 // sync makes everything durable that was written before the call. After one failure it fails for ever: the kernel has
@@ -209,6 +243,7 @@ func (f *file) close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.gone = true
+	f.releasedLocked()
 	if f.pins > 0 {
 		return nil
 	}

@@ -29,7 +29,7 @@ func Open(o Options) (*Log, Recovery, error) {
 	started := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := &recovery{Log: l}
+	r := &recovery{Log: l, clean: o.Clean}
 	err := r.load(o)
 	r.report.Took = l.now().Sub(started)
 	if err != nil {
@@ -46,6 +46,7 @@ type recovery struct {
 	segments []*found
 	next     int  // of segments: the one that the scan begins in
 	touched  bool // something on disk was repaired
+	clean    bool // the last stop closed the log
 }
 
 // found is a segment as its files' names and sizes tell it.

@@ -119,6 +119,7 @@ func (l *Log) reindex(s *segment, size int64, next kafka.Offset, aborted int) (v
 func (r *recovery) enterActive(f *found, from kafka.Offset) (a *active, ok bool, err error) {
 	a = r.newActive(f.base)
 	a.allocated = r.cfg.Preallocate
+	a.log.mayExceed = !r.clean && f.log >= reserveFrom
 	defer func() {
 		if !ok {
 			_ = a.close()

@@ -218,7 +218,7 @@ func (a *active) seal() error {
 		}
 		a.allocated = false
 	}
-	return nil
+	return a.log.release(a.size)
 }
 
 // fits tells whether a batch that ends at last can be indexed in the segment.

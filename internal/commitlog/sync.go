@@ -38,6 +38,25 @@ func (l *Log) Sync() (syncedEnd kafka.Offset, err error) {
 	return l.syncedEnd, nil
 }
 
+// StartSync begins to write out what Sync will then wait for, so that the syncs of many logs overlap. Nothing is durable
+// before Sync has returned. After an error the log has failed, as after one of Sync.
+func (l *Log) StartSync() error {
+	l.mu.Lock()
+	if err := l.usableLocked(); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	var few [2]*file
+	logs := append(few[:0], l.unsynced...)
+	l.mu.Unlock()
+	for _, f := range logs {
+		if err := f.startSync(); err != nil && !errors.Is(err, errGone) {
+			return fmt.Errorf("sync log %s: %w", l.tp, l.fail(err))
+		}
+	}
+	return nil
+}
+
 // syncUnlocked does the work of Sync; recovery asks for a new recovery point in any case. It is called with Log.mu held,
 // and lets go of it while it waits for the disk.
 func (l *Log) syncUnlocked(recovery bool) error {
@@ -76,10 +95,12 @@ func (l *Log) syncUnlocked(recovery bool) error {
 	return err
 }
 
+// UnsyncedBytes returns how many bytes were appended that are not known to be on disk. It takes no lock.
+func (l *Log) UnsyncedBytes() int64 { return max(0, l.appended.Load()-l.synced.Load()) }
+
 // Dirty returns how many bytes were appended that are not known to be on disk, and whether Sync has anything to do.
 func (l *Log) Dirty() (bytes int64, dirty bool) {
-	bytes = max(0, l.appended.Load()-l.synced.Load())
-	if bytes > 0 {
+	if bytes = l.UnsyncedBytes(); bytes > 0 {
 		return bytes, true
 	}
 	l.mu.Lock()
@@ -198,6 +219,9 @@ func (l *Log) dropOldSnapshotsLocked() {
 // settleLocked puts the log into the state in which a clean stop leaves it, and syncs it.
 func (l *Log) settleLocked() error {
 	a := l.active
+	if err := a.log.release(a.size); err != nil {
+		return err
+	}
 	changed := len(l.unsynced) > 0 || len(l.unsyncedAside) > 0 || l.names > l.namesSynced
 	if a.extended || len(a.offset.tail) > 0 || a.max.Timestamp > a.lastEntryTime || a.allocated {
 		changed = true
