@@ -36,11 +36,35 @@ func (s *Store) scan(d *Directory) error {
 			continue // the quorum's log, or nothing of ours
 		}
 		if other := s.folders[tp]; other != nil {
-			return &identityError{fmt.Errorf("partition %s lies in %s and in %s: move the older of the two folders away", tp, other.path, d.path)}
+			if err := s.checkTwins(tp, other, d); err != nil {
+				return err
+			}
+			s.twins = append(s.twins, folder{tp, d})
+			continue
 		}
 		s.enterLocked(tp, d) // alone so far: nothing is served yet
 	}
 	return nil
+}
+
+// checkTwins makes sure that of two folders with the name of one partition one is an older topic's: that topic was deleted
+// while its directory was offline. Which one, Strays will find out.
+func (s *Store) checkTwins(tp kafka.TopicPartition, a, b *Directory) error {
+	idA, errA := s.storedID(a, tp)
+	idB, errB := s.storedID(b, tp)
+	if err := errors.Join(errA, errB); err != nil {
+		return err
+	}
+	if idA == idB || idA.IsZero() || idB.IsZero() {
+		return &identityError{fmt.Errorf("partition %s lies in %s and in %s: move the older of the two folders away", tp, a.path, b.path)}
+	}
+	return nil
+}
+
+// folder is a partition's folder that is not open.
+type folder struct {
+	tp kafka.TopicPartition
+	d  *Directory
 }
 
 // enterLocked notes that a partition's folder is in d.
@@ -278,8 +302,10 @@ func (s *Store) moveFolder(d *Directory, tp kafka.TopicPartition, target string)
 
 func (s *Store) forget(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) {
 	s.mu.Lock()
-	s.leaveLocked(tp)
-	delete(s.logs, tp)
+	if s.folders[tp] == d { // else it was the twin
+		s.leaveLocked(tp)
+		delete(s.logs, tp)
+	}
 	s.mu.Unlock()
 	d.keeper.forget(tp, id)
 }
@@ -298,19 +324,15 @@ func (s *Store) setAside(d *Directory, tp kafka.TopicPartition, id kafka.TopicID
 // Strays sets aside the folders that known does not know: their topics were deleted while this node was down. id is zero
 // when a folder does not tell. Call it once the metadata is complete and before the folders are opened.
 func (s *Store) Strays(known func(tp kafka.TopicPartition, id kafka.TopicID) bool) error {
-	type stray struct {
-		tp kafka.TopicPartition
-		d  *Directory
-	}
 	s.mu.Lock()
-	var closed []stray
+	var closed []folder
 	for tp, d := range s.folders {
 		if s.logs[tp] == nil && d.Online() {
-			closed = append(closed, stray{tp, d})
+			closed = append(closed, folder{tp, d})
 		}
 	}
 	s.mu.Unlock()
-	slices.SortFunc(closed, func(a, b stray) int { return compareTP(a.tp, b.tp) })
+	slices.SortFunc(closed, func(a, b folder) int { return compareTP(a.tp, b.tp) })
 	var errs []error
 	for _, f := range closed {
 		if id := f.d.journal.topicID(f.tp); !id.IsZero() && known(f.tp, id) {
@@ -325,5 +347,29 @@ func (s *Store) Strays(known func(tp kafka.TopicPartition, id kafka.TopicID) boo
 			errs = append(errs, s.setAside(f.d, f.tp, id))
 		}
 	}
+	for _, f := range s.twins {
+		errs = append(errs, s.placeTwin(f, known))
+	}
+	s.twins = nil
 	return errors.Join(errs...)
+}
+
+// placeTwin makes a second folder of a partition's name the partition's, or sets it aside. The first one has been looked at.
+func (s *Store) placeTwin(f folder, known func(tp kafka.TopicPartition, id kafka.TopicID) bool) error {
+	if !f.d.Online() {
+		return nil
+	}
+	id, err := s.storedID(f.d, f.tp)
+	if err != nil {
+		return err
+	}
+	if !known(f.tp, id) {
+		return s.setAside(f.d, f.tp, id)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.folders[f.tp] == nil { // else the first could not be set aside, which has been told
+		s.enterLocked(f.tp, f.d)
+	}
+	return nil
 }

@@ -74,6 +74,8 @@ type Store struct {
 
 	onSpace atomic.Pointer[func()]
 
+	twins []folder // second folders of a partition's name, found at the start, until Strays
+
 	mu      xsync.Mutex
 	folders map[kafka.TopicPartition]*Directory // partitions found on disk or made since, open or not
 	logs    map[kafka.TopicPartition]*Log

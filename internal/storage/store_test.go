@@ -186,6 +186,33 @@ func TestPartitionLiesTwice(t *testing.T) {
 	}
 }
 
+// A topic is deleted and made again while the directory of its partition is offline: when that comes back the partition has
+// two folders, and the metadata tell which is the older topic's.
+func TestFolderOfOlderTopicComesBack(t *testing.T) {
+	for _, younger := range []string{"/a", "/b"} {
+		fs := vfs.NewMem()
+		older := map[string]string{"/a": "/b", "/b": "/a"}[younger]
+		for i, dir := range []string{older, younger} {
+			s := run(t, options(fs, dir))
+			l := open(t, s, "orders", byte(i+1))
+			w := watchSync(l)
+			appendTo(t, l, 3+i)
+			must(t, w.wait(kafka.Offset(3+i)))
+			must(t, s.Stop(true))
+		}
+		s := run(t, options(fs, "/a", "/b"))
+		must(t, s.Strays(func(_ kafka.TopicPartition, known kafka.TopicID) bool { return known == id(2) }))
+		l := open(t, s, "orders", 2)
+		if l.LogEnd() != 4 || l.Dir().Path() != younger {
+			t.Errorf("the log in %s ends at %d", l.Dir().Path(), l.LogEnd())
+		}
+		must(t, s.Stop(true))
+		if got := folders(t, fs, older); !slices.Equal(got, []string{"orders-0.*-stray"}) {
+			t.Errorf("%s has the folders %v", older, got)
+		}
+	}
+}
+
 func TestBrokenDirectoryIsOffline(t *testing.T) {
 	broken := func(op vfs.Op) error {
 		if strings.HasPrefix(op.Path, "/broken") {
