@@ -32,6 +32,7 @@ func (s *Set) Apply(delta *metadata.Delta, image *metadata.Image) {
 		}
 	}
 	s.applyConfigs(delta, image)
+	s.begun = true
 }
 
 // applyConfigs gives new settings to the topics that they concern.
@@ -114,7 +115,7 @@ func (s *Set) place(name string, id kafka.TopicID, partition int32, first *targe
 	}
 	p := here.partitions[partition]
 	if p == nil {
-		p = &Partition{set: s, tp: kafka.TopicPartition{Topic: name, Partition: partition}, id: id, opened: make(chan struct{})}
+		p = &Partition{set: s, tp: kafka.TopicPartition{Topic: name, Partition: partition}, id: id, fresh: s.begun, opened: make(chan struct{})}
 		p.target.Store(first)
 		p.acting.Store(&acting{leader: kafka.NoNode})
 		here.partitions[partition] = p
@@ -192,7 +193,11 @@ func (p *Partition) reconcile() {
 	log := a.log
 	if log == nil {
 		var err error
-		log, err = p.set.o.Store.Open(p.tp, p.id, t.dir, t.config)
+		open := p.set.o.Store.Reopen
+		if p.fresh {
+			open = p.set.o.Store.Open
+		}
+		log, err = open(p.tp, p.id, t.dir, t.config)
 		if err != nil {
 			p.set.o.Logger.Error("partition can not be opened", "partition", p.tp.String(), "error", err)
 			p.failed(err)

@@ -18,6 +18,8 @@ type Partition struct {
 	tp  kafka.TopicPartition
 	id  kafka.TopicID
 
+	fresh bool // it came here after this start, so that there can be no log of it yet
+
 	target atomic.Pointer[target] // what the metadata say; never nil
 	acting atomic.Pointer[acting] // what has been done about it; never nil
 

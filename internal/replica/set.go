@@ -41,6 +41,7 @@ type Set struct {
 	o      Options
 	wishes chan Wish
 	image  atomic.Pointer[metadata.Image]
+	begun  bool // the first Apply, of all that was here before, is over; by Apply only
 
 	mu     xsync.RWMutex // taken alone
 	byName map[string]*topic

@@ -90,6 +90,27 @@ const metadataTopic = "__cluster_metadata"
 // DirUnassigned, DirMigrating and DirLost choose the directory with the fewest. It waits for the disk: call it from Run.
 // Errors are KAFKA_STORAGE_ERROR.
 func (s *Store) Open(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.DirID, cfg commitlog.Config) (*Log, error) {
+	return s.openOrMake(tp, id, dir, cfg, nil)
+}
+
+// Reopen is Open for a partition that was here before this start. While a directory is offline its log may lie there, and
+// an empty one must not take its place. Mirrors LogManager.getOrCreateLog, isNew.
+func (s *Store) Reopen(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.DirID, cfg commitlog.Config) (*Log, error) {
+	return s.openOrMake(tp, id, dir, cfg, func() error {
+		if !unassigned(dir) {
+			return nil // the log is there or nowhere
+		}
+		for _, d := range s.dirs {
+			if err := d.Err(); err != nil {
+				return fmt.Errorf("open %s: it is in no directory that can be read: %w", tp, err)
+			}
+		}
+		return nil
+	})
+}
+
+// openOrMake opens a log, or makes one if mayMake, unless it is nil, has nothing against it.
+func (s *Store) openOrMake(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.DirID, cfg commitlog.Config, mayMake func() error) (*Log, error) {
 	s.mu.Lock()
 	open, d := s.logs[tp], s.folders[tp]
 	s.mu.Unlock()
@@ -109,6 +130,11 @@ func (s *Store) Open(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.DirID,
 		}
 	}
 	created := d == nil
+	if created && mayMake != nil {
+		if err := mayMake(); err != nil {
+			return nil, err
+		}
+	}
 	if created {
 		if d, err = s.claim(tp, dir); err != nil {
 			return nil, fmt.Errorf("create %s: %w", tp, err)
@@ -208,8 +234,13 @@ func (s *Store) disclaim(d *Directory, tp kafka.TopicPartition) {
 	s.mu.Unlock()
 }
 
+// unassigned tells whether a directory id names no directory.
+func unassigned(id kafka.DirID) bool {
+	return id == kafka.DirUnassigned || id == kafka.DirMigrating || id == kafka.DirLost
+}
+
 func (s *Store) chooseLocked(id kafka.DirID) (*Directory, error) {
-	if id != kafka.DirUnassigned && id != kafka.DirMigrating && id != kafka.DirLost {
+	if !unassigned(id) {
 		for _, d := range s.dirs {
 			if d.ID() == id {
 				return d, d.writable()

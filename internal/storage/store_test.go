@@ -213,6 +213,28 @@ func TestFolderOfOlderTopicComesBack(t *testing.T) {
 	}
 }
 
+// While a directory is offline nobody knows what lies there, so only partitions that are new are made elsewhere.
+func TestNoEmptyLogInPlaceOfOneThatIsOffline(t *testing.T) {
+	fs := vfs.NewMem()
+	s := run(t, options(fs, "/b"))
+	open(t, s, "orders", 1)
+	must(t, s.Stop(true))
+	disk := vfs.NewInject(fs, vfs.OnOp(vfs.OpList, "b", syscall.EIO))
+	s = run(t, options(disk, "/a", "/b"))
+	if _, err := s.Reopen(tp("orders", 0), id(1), kafka.DirUnassigned, commitlog.DefaultConfig()); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("a partition that may lie in /b: %v", err)
+	}
+	if _, err := s.Open(tp("new", 0), id(2), kafka.DirUnassigned, commitlog.DefaultConfig()); err != nil {
+		t.Errorf("a new partition: %v", err)
+	}
+	must(t, s.Stop(true))
+	s = run(t, options(fs, "/a", "/b"))
+	if l, err := s.Reopen(tp("orders", 0), id(1), kafka.DirUnassigned, commitlog.DefaultConfig()); err != nil || l.Dir().Path() != "/b" {
+		t.Errorf("after the directory has come back: %v", err)
+	}
+	must(t, s.Stop(true))
+}
+
 func TestBrokenDirectoryIsOffline(t *testing.T) {
 	broken := func(op vfs.Op) error {
 		if strings.HasPrefix(op.Path, "/broken") {
