@@ -17,6 +17,9 @@ const (
 	exitConfig  = 3 // the configuration is invalid
 	exitData    = 4 // a data directory is damaged or another node's, or another process has it
 	exitBind    = 5 // cannot listen on an address
+
+	exitUnreachable = 6   // no broker answers
+	exitInterrupted = 130 // a signal came before the work was done, as shells count it
 )
 
 // failure is an error whose exit code is known where it arises.

@@ -17,6 +17,7 @@ import (
 
 // app is one invocation of the binary and its surroundings.
 type app struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	terminal       bool             // stdout is one: somebody reads along
 	signals        <-chan os.Signal // SIGINT and SIGTERM
@@ -28,7 +29,7 @@ func Main() int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	a := &app{stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout), signals: signals, build: buildNode}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout), signals: signals, build: buildNode}
 	return a.run(os.Args[1:])
 }
 
@@ -66,7 +67,7 @@ Without a command moldau starts a node on this machine: Kafka on 127.0.0.1:9092,
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{exitUsage, err} })
-	root.AddCommand(serve, a.storageCommand(), a.versionCommand())
+	root.AddCommand(serve, a.storageCommand(), a.topicsCommand(), a.consoleProducerCommand(), a.consoleConsumerCommand(), a.versionCommand())
 	return root
 }
 

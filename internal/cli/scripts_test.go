@@ -33,6 +33,9 @@ func TestScriptsPassTheirArgumentsOn(t *testing.T) {
 		{"moldau.sh", "version", "ran version\n"},
 		{"kafka-storage.sh", "format -t X -c f", "ran storage format -t X -c f\n"},
 		{"kafka-server-start.sh", "f --override a=b", "ran serve f --override a=b\n"},
+		{"kafka-topics.sh", "--list", "ran topics --list\n"},
+		{"kafka-console-producer.sh", "--topic t", "ran console-producer --topic t\n"},
+		{"kafka-console-consumer.sh", "--topic t", "ran console-consumer --topic t\n"},
 	} {
 		if out, err := script(t, "", nil, c.name, strings.Fields(c.args)...); err != nil || out != c.want {
 			t.Errorf("%s %s: %v %q", c.name, c.args, err, out)

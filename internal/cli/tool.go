@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// defaultBootstrap is where a node without a configuration listens.
+const defaultBootstrap = "127.0.0.1:9092"
+
+// clusterFlags are those of every tool that talks to a cluster.
+type clusterFlags struct {
+	bootstrap  string
+	configFile string   // Java's properties of a client
+	properties []string // the same, as key=value
+	output     string   // text or json
+}
+
+// json says that a program reads along.
+func (c *clusterFlags) json() bool { return c.output == "json" }
+
+// tool makes the command of one of Kafka's tools with the flags that they share. old maps spellings of flags that Kafka
+// has or had to those that help shows.
+func (a *app) tool(use, short, example string, old map[string]string) (*cobra.Command, *clusterFlags) {
+	c := &clusterFlags{}
+	cmd := &cobra.Command{
+		Use:     use,
+		Short:   short,
+		Example: example,
+		Args:    usage(cobra.NoArgs),
+		Version: fmt.Sprintf("%s (Apache Kafka %s protocol)", version(), kafkaVersion),
+		PreRunE: func(*cobra.Command, []string) error {
+			if c.output != "text" && c.output != "json" {
+				return &failure{exitUsage, fmt.Errorf("--output %s: want text or json", c.output)}
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&c.bootstrap, "bootstrap-server", "", "where the cluster is, as `host:port,…`; "+defaultBootstrap+" unless said otherwise")
+	flags.StringVar(&c.configFile, "command-config", "", "a `file` of a Java client's properties")
+	flags.StringArrayVar(&c.properties, "command-property", nil, "one property of a Java client, as `key=value`; may be repeated")
+	flags.StringVar(&c.output, "output", "text", "how results look: `text or json`")
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if now, ok := old[name]; ok {
+			name = now
+		}
+		return pflag.NormalizedName(name)
+	})
+	return cmd, c
+}
+
+// client is a connection to a cluster, and what happened on the way there.
+type client struct {
+	*kgo.Client
+	admin  *kadm.Client
+	dialed *dialed
+	config javaConfig
+}
+
+// on runs do with a client and takes the client down again. SIGINT and SIGTERM end the context that do is given.
+func (a *app) on(ctx context.Context, c *clusterFlags, do func(ctx context.Context, cl *client) error, opts ...kgo.Opt) error {
+	ctx, release := a.interruptible(ctx)
+	defer release()
+	cl, err := a.connect(ctx, c, opts...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	err = do(ctx, cl)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, errInterrupted) || ctx.Err() != nil && errors.Is(context.Cause(ctx), errInterrupted) {
+		return &failure{exitInterrupted, errInterrupted}
+	}
+	return cl.dialed.explain(err)
+}
+
+// connect makes a client and sees to it that a broker answers.
+func (a *app) connect(ctx context.Context, c *clusterFlags, opts ...kgo.Opt) (*client, error) {
+	config, err := a.javaConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	seeds, err := bootstrapAddresses(c.bootstrap, config.bootstrap)
+	if err != nil {
+		return nil, err
+	}
+	d := &dialed{seeds: seeds, timeout: config.dialTimeout}
+	all := append([]kgo.Opt{
+		kgo.SeedBrokers(seeds...), kgo.Dialer(d.dial), kgo.ClientID("moldau"), kgo.RetryTimeout(30 * time.Second),
+		kgo.DisableClientMetrics(),
+	}, config.opts...)
+	cl, err := kgo.NewClient(append(all, opts...)...)
+	if err != nil {
+		return nil, &failure{exitUsage, err}
+	}
+	ping, cancel := context.WithTimeout(ctx, config.requestTimeout)
+	defer cancel()
+	if err := cl.Ping(ping); err != nil {
+		cl.Close()
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, &failure{exitInterrupted, cause}
+		}
+		return nil, d.explain(err)
+	}
+	admin := kadm.NewClient(cl)
+	admin.SetTimeoutMillis(30_000)
+	return &client{Client: cl, admin: admin, dialed: d, config: config}, nil
+}
+
+// bootstrapAddresses picks the addresses to begin with and completes them: flag, then property, then the default.
+func bootstrapAddresses(choices ...string) ([]string, error) {
+	list := defaultBootstrap
+	for _, choice := range choices {
+		if choice != "" {
+			list = choice
+			break
+		}
+	}
+	var seeds []string
+	for address := range strings.SplitSeq(list, ",") {
+		address = strings.TrimSpace(address)
+		if _, bare, found := strings.Cut(address, "://"); found {
+			address = bare // PLAINTEXT://host:port, as a broker's listeners are written
+		}
+		if address == "" {
+			continue
+		}
+		if i := strings.LastIndexByte(address, ':'); i < 0 || strings.HasSuffix(address, "]") {
+			address += ":9092"
+		} else if i == 0 {
+			return nil, &failure{exitUsage, fmt.Errorf("--bootstrap-server %s: %q has no host", list, address)}
+		}
+		seeds = append(seeds, address)
+	}
+	if len(seeds) == 0 {
+		return nil, &failure{exitUsage, fmt.Errorf("--bootstrap-server %q: want host:port", list)}
+	}
+	return seeds, nil
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// interruptible is ctx until a signal comes. release waits for the goroutine that looks out for it.
+func (a *app) interruptible(parent context.Context) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-a.signals:
+			cancel(errInterrupted)
+		case <-quit:
+		}
+	}()
+	return ctx, func() {
+		close(quit)
+		<-done
+		cancel(nil)
+	}
+}
+
+// result prints what a tool found: v as JSON if that was asked for, else what text writes.
+func (a *app) result(c *clusterFlags, v any, text func(w io.Writer)) error {
+	if !c.json() {
+		text(a.stdout)
+		return nil
+	}
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// refused is a broker's error with the sentence that the broker put beside it, if there is one.
+func refused(what string, err error, message string) error {
+	if err == nil {
+		return nil
+	}
+	var known *kerr.Error
+	if message == "" || !errors.As(err, &known) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return fmt.Errorf("%s: %s (%w)", what, strings.TrimSuffix(message, "."), &coded{known})
+}
+
+// coded is a broker's error told by its name alone.
+type coded struct{ err *kerr.Error }
+
+func (c *coded) Error() string { return c.err.Message }
+func (c *coded) Unwrap() error { return c.err }
+
+// exactlyOne makes sure that one of several flags is there and returns it.
+func exactlyOne(flags *pflag.FlagSet, names ...string) (string, error) {
+	found := ""
+	for _, name := range names {
+		if !flags.Changed(name) {
+			continue
+		}
+		if found != "" {
+			return "", &failure{exitUsage, fmt.Errorf("--%s and --%s exclude each other", found, name)}
+		}
+		found = name
+	}
+	if found == "" {
+		return "", &failure{exitUsage, fmt.Errorf("want exactly one of --%s", strings.Join(names, ", --"))}
+	}
+	return found, nil
+}
+
+// onlyWith refuses flags that have no meaning beside an action.
+func onlyWith(flags *pflag.FlagSet, action string, allowed map[string][]string) error {
+	for _, name := range sortedKeys(allowed) {
+		if !flags.Changed(name) {
+			continue
+		}
+		ok := false
+		for _, with := range allowed[name] {
+			ok = ok || with == action
+		}
+		if !ok {
+			return &failure{exitUsage, fmt.Errorf("--%s goes with --%s, not with --%s", name, strings.Join(allowed[name], " or --"), action)}
+		}
+	}
+	return nil
+}
