@@ -73,3 +73,15 @@ func (c Config) valid() Config {
 	c.MaxIndexBytes = min(max(c.MaxIndexBytes, 4*timeWidth), math.MaxInt32)
 	return c
 }
+
+// maxEntries is how many entries of a width an index file may have.
+func (c *Config) maxEntries(width int) int { return c.MaxIndexBytes / width }
+
+// segmentMs is after how long a segment ends: a compacted log must not keep records from compaction for longer than
+// max.compaction.lag.ms by never ending a segment. Mirrors LogConfig.maxSegmentMs.
+func (c *Config) segmentMs() int64 {
+	if c.Compact && c.MaxCompactionLagMs > 0 {
+		return min(c.SegmentMs, c.MaxCompactionLagMs)
+	}
+	return c.SegmentMs
+}

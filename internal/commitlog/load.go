@@ -223,7 +223,15 @@ func (r *recovery) finishSwap(base kafka.Offset, entries []vfs.Entry) error {
 		}
 	}
 	r.touched = true
-	return r.fs.Rename(swap, filepath.Join(r.dir, fileName(base, logSuffix)))
+	// Should the power fail now, none of them may come back beside the one that takes their place.
+	if err := r.fs.SyncDir(r.dir); err != nil {
+		return err
+	}
+	if err := r.fs.Rename(swap, filepath.Join(r.dir, fileName(base, logSuffix))); err != nil {
+		return err
+	}
+	// And while the log file has the suffix, its other files are taken for the old ones.
+	return r.fs.SyncDir(r.dir)
 }
 
 // inventory lists segments and snapshots, and removes index files without a log file.

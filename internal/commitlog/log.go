@@ -35,6 +35,11 @@ type Log struct {
 	// appended counts the bytes ever written to the log by this Log, synced those of them that are known to be on disk.
 	appended, synced atomic.Int64
 
+	// reshape comes before mu. It is held, also across syncs, by whoever takes segments out of the log or puts others in
+	// their place: retention, truncation, and compaction while it does so.
+	reshape    xsync.Mutex
+	compacting atomic.Bool // one compaction at a time
+
 	mu     xsync.Mutex // guards what follows; held while writing to the disk, never while syncing an append
 	dir    string
 	cfg    Config

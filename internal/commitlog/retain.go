@@ -48,6 +48,8 @@ func (l *Log) raiseLogStartLocked(to kafka.Offset) {
 // the deletion bound, and repairs damaged indexes of sealed segments. The files are renamed now and removed by
 // DeletePending. It returns how many segments were deleted. Mirrors UnifiedLog.deleteOldSegments.
 func (l *Log) Retain(now time.Time) (deleted int, err error) {
+	l.reshape.Lock()
+	defer l.reshape.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usableLocked(); err != nil {

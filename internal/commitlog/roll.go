@@ -19,7 +19,7 @@ func (l *Log) rollDueLocked(r run, nowMs int64) bool {
 		waited = r.maxTimestamp - a.firstTimestamp
 	}
 	return a.size+int64(len(r.bytes)) > int64(l.cfg.SegmentBytes) ||
-		waited > l.cfg.SegmentMs-a.jitterMs ||
+		waited > l.cfg.segmentMs()-a.jitterMs ||
 		a.offset.count() >= l.maxEntries(offsetWidth) || a.time.count() >= l.maxEntries(timeWidth)-1 ||
 		!a.fits(r.last)
 }

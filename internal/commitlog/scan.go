@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 type scanner struct {
 	f        io.ReaderAt
 	pos, end int64
+	chunk    int    // how much to read at once, 0 = scanBytes
 	buf      []byte // what was read and not handed out yet; it lies at pos
 	space    []byte
 }
@@ -66,7 +68,7 @@ func (s *scanner) fill(n int) error {
 	if len(s.buf) >= n {
 		return nil
 	}
-	want := int(min(int64(max(n, scanBytes)), s.end-s.pos))
+	want := int(min(int64(max(n, cmp.Or(s.chunk, scanBytes))), s.end-s.pos))
 	if want < n {
 		return batch.ErrShort
 	}

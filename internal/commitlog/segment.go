@@ -146,21 +146,24 @@ func (l *Log) extend(a *active) error {
 	return nil
 }
 
-func (l *Log) maxEntries(width int) int { return l.cfg.MaxIndexBytes / width }
+func (l *Log) maxEntries(width int) int { return l.cfg.maxEntries(width) }
 
-// note takes a batch that lies at the end of the segment into the indexes and the view. It is the same function for a
-// batch just appended and for one found by recovery, so both make the same index files. Mirrors LogSegment.append.
-func (l *Log) note(a *active, b batch.Batch, sizeBytes int) {
+// note takes a batch that lies at the end of the segment into the indexes and the view.
+func (l *Log) note(a *active, b batch.Batch, sizeBytes int) { a.note(&l.cfg, b, sizeBytes) }
+
+// note is the same function for a batch just appended, for one found by recovery and for one that compaction leaves, so
+// all make the same index files. A batch that compaction has emptied has no timestamp. Mirrors LogSegment.append.
+func (a *active) note(c *Config, b batch.Batch, sizeBytes int) {
 	last, timestamp := b.LastOffset(), b.MaxTimestamp()
 	if a.size == 0 {
 		a.firstTimestamp = timestamp
 	}
-	if timestamp > a.max.Timestamp {
+	if timestamp > a.max.Timestamp && b.Count() > 0 {
 		a.max = TimestampOffset{Timestamp: timestamp, Offset: last, LeaderEpoch: kafka.NoEpoch}
 	}
-	if a.sinceEntry > int64(l.cfg.IndexIntervalBytes) && a.offset.count() < l.maxEntries(offsetWidth) {
+	if a.sinceEntry > int64(c.IndexIntervalBytes) && a.offset.count() < c.maxEntries(offsetWidth) {
 		a.offset.tail = offsetEntry(a.offset.tail, int32(last-a.base), int32(a.size))
-		if a.time.count() < l.maxEntries(timeWidth)-1 { // the last entry is for seal
+		if a.time.count() < c.maxEntries(timeWidth)-1 { // the last entry is for seal
 			a.noteTime()
 		}
 		a.sinceEntry = 0

@@ -175,7 +175,7 @@ func (v *view) maxTimestampBefore(w *window, upTo kafka.Offset) (TimestampOffset
 		if h.NextOffset() > upTo {
 			return false, nil
 		}
-		if h.MaxTimestamp() > best.Timestamp {
+		if h.MaxTimestamp() > best.Timestamp && h.Count() > 0 {
 			best.Timestamp, best.Offset = h.MaxTimestamp(), h.LastOffset()
 		}
 		return true, nil

@@ -13,6 +13,8 @@ import (
 // is TruncateFullyAt. Nobody may append meanwhile, and the caller must not have told anybody to rely on what is cut.
 // After an error the log has failed.
 func (l *Log) Truncate(to kafka.Offset) error {
+	l.reshape.Lock()
+	defer l.reshape.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usableLocked(); err != nil || to >= l.logEnd {
@@ -27,6 +29,8 @@ func (l *Log) Truncate(to kafka.Offset) error {
 
 // TruncateFullyAt deletes all records and lets the log go on at offset, durably. After an error the log has failed.
 func (l *Log) TruncateFullyAt(offset kafka.Offset) error {
+	l.reshape.Lock()
+	defer l.reshape.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usableLocked(); err != nil {
