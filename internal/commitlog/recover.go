@@ -406,6 +406,11 @@ func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
 		if err := r.flushIndexes(a, indexGroup); err != nil {
 			return false, err
 		}
+		// After a sync that failed the system goes on showing what it could not write, and takes it for written. Only what
+		// is written again will the coming sync bring to the disk, if an earlier run of this node saw such a failure.
+		if err := a.log.writeAt(b, a.size); err != nil {
+			return false, err
+		}
 		r.takeLocked(a, b, b.Size(), m, nowMs)
 		r.report.ScannedBytes += int64(b.Size())
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -454,6 +455,44 @@ func TestRollByTime(t *testing.T) {
 			t.Fatalf("jitter %d ms", j)
 		}
 	}
+}
+
+// A sync fails, the process ends, and the next one finds the records in the page cache. Nothing says that they are not on
+// the disk, and yet a power cut takes them unless recovery writes them again.
+func TestRecoveryAfterFailedSync(t *testing.T) {
+	mem := vfs.NewMem()
+	disk := vfs.NewInject(mem)
+	l, _ := mustOpen(t, testOptions(disk, DefaultConfig()))
+	for range 3 {
+		mustAppend(t, l, records("r", 50, noOptions, startMs)) // a page each, or nearly
+	}
+	if err := mem.SyncFS("/"); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		mustAppend(t, l, records("r", 50, noOptions, startMs))
+	}
+	disk.SetRules(vfs.OnOp(vfs.OpSyncData, "*.log", syscall.EIO))
+	if _, err := l.Sync(); err == nil {
+		t.Fatal("the sync did not fail")
+	}
+	l.Abandon()
+
+	again, _ := mustOpen(t, testOptions(mem, DefaultConfig()))
+	for range 10 {
+		mustAppend(t, again, records("r", 50, noOptions, startMs))
+	}
+	end, err := again.Sync()
+	if err != nil {
+		t.Fatal(err)
+	}
+	crashed := mem.CrashClone(rand.New(rand.NewPCG(1, 1)), 0)
+	again.Abandon()
+	after, _ := mustOpen(t, testOptions(crashed, DefaultConfig()))
+	if after.LogEnd() != end {
+		t.Errorf("the log ends at %d, %d was synced", after.LogEnd(), end)
+	}
+	after.Abandon()
 }
 
 // A power cut in the middle of retention takes nothing from behind the deleted segments.
