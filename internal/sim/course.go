@@ -43,6 +43,7 @@ type course struct {
 	rng     *rand.Rand
 	clients *crew
 	full    bool // the disk is
+	calm    bool // nothing is to go wrong any more
 	out     Outcome
 }
 
@@ -150,14 +151,17 @@ func (c *course) look() {
 	}
 }
 
-// start starts the node, which may die again while it recovers.
+// start starts the node, whose disk may have an error and which may die again while it recovers.
 func (c *course) start() {
 	for {
 		if err := c.host.Start(); err != nil {
 			c.fail("%v", err)
 			return
 		}
-		if c.plan.deadly() && c.rng.IntN(4) == 0 {
+		if c.plan.has(DiskError) && !c.calm && c.rng.IntN(4) == 0 {
+			c.host.life.disk.expect(c.trouble())
+		}
+		if c.plan.deadly() && !c.calm && c.rng.IntN(4) == 0 {
 			for range c.rng.IntN(200) {
 				c.world.Step()
 			}

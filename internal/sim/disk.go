@@ -25,6 +25,7 @@ type disk struct {
 
 	mu      sync.Mutex
 	trouble *trouble
+	harmed  bool // an operation has failed
 }
 
 // trouble is an error that waits for its operation.
@@ -32,7 +33,6 @@ type trouble struct {
 	kind vfs.OpKind
 	path string // part of it
 	nth  int    // such operation from now on
-	hit  bool
 }
 
 func newDisk(w *World, host string, mem *vfs.Mem, dead chan struct{}) *disk {
@@ -70,18 +70,18 @@ func (d *disk) verdict(op vfs.Op) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t := d.trouble
-	if t == nil || t.hit || op.Kind != t.kind || !strings.Contains(op.Path, t.path) {
+	if t == nil || op.Kind != t.kind || !strings.Contains(op.Path, t.path) {
 		return nil
 	}
 	if t.nth--; t.nth > 0 {
 		return nil
 	}
-	t.hit = true
+	d.trouble, d.harmed = nil, true
 	d.world.Note("disk %s %s %s fails", d.host, op.Kind, op.Path)
 	return syscall.EIO
 }
 
-// expect makes an operation fail some time.
+// expect makes an operation fail some time; nil: none.
 func (d *disk) expect(t *trouble) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,7 +92,7 @@ func (d *disk) expect(t *trouble) {
 func (d *disk) failed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.trouble != nil && d.trouble.hit
+	return d.harmed
 }
 
 func (d *disk) isDead() bool {

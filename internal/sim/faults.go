@@ -131,12 +131,18 @@ func (c *course) strike(f Fault) {
 		c.host.mem.SetCapacity(usage.Total - usage.Free + rng.Int64N(64<<10))
 		c.full = true
 	case DiskError:
-		kinds := []vfs.OpKind{
-			vfs.OpWrite, vfs.OpWrite, vfs.OpSyncData, vfs.OpSyncData, vfs.OpSyncData, vfs.OpSyncData, vfs.OpSync, vfs.OpSyncDir, vfs.OpRename, vfs.OpCreate, vfs.OpTruncate, vfs.OpRead,
-		}
-		paths := []string{"/", "/", "/orders-", "/orders-0/", "/__cluster_metadata-0/", "/moldau.journal", ".log"}
-		c.host.life.disk.expect(&trouble{kind: kinds[rng.IntN(len(kinds))], path: paths[rng.IntN(len(paths))], nth: 1 + rng.IntN(30)})
+		c.host.life.disk.expect(c.trouble())
 	}
+}
+
+// trouble picks an operation that will fail. Syncs are picked most: what a node does then decides about acked records.
+func (c *course) trouble() *trouble {
+	kinds := []vfs.OpKind{
+		vfs.OpSyncData, vfs.OpSyncData, vfs.OpSyncData, vfs.OpSyncData, vfs.OpSync, vfs.OpSyncDir, vfs.OpWrite, vfs.OpWrite,
+		vfs.OpRename, vfs.OpRemove, vfs.OpCreate, vfs.OpTruncate, vfs.OpRead, vfs.OpRead, vfs.OpOpen, vfs.OpList,
+	}
+	paths := []string{"/", "/", "/orders-", "/orders-0/", "/__cluster_metadata-0/", "/moldau.journal", ".log"}
+	return &trouble{kind: kinds[c.rng.IntN(len(kinds))], path: paths[c.rng.IntN(len(paths))], nth: 1 + c.rng.IntN(30)}
 }
 
 // while is how long something is slow: mostly short, sometimes longer than any client waits.
@@ -155,6 +161,7 @@ func (c *course) relieve() {
 
 // heal ends every fault.
 func (c *course) heal() {
+	c.calm = true
 	c.relieve()
 	c.world.LetGo()
 	if c.harmed() {
@@ -168,7 +175,7 @@ func (c *course) harmed() bool { return c.host.life.disk.failed() }
 
 // repair is what happens about a broken disk that works again: an operator starts the node anew, or the power fails too.
 func (c *course) repair() {
-	if c.plan.has(PowerLoss) && c.rng.IntN(2) == 0 {
+	if c.plan.has(PowerLoss) && !c.calm && c.rng.IntN(2) == 0 {
 		c.die(true)
 	} else if err := c.host.Stop(); err != nil {
 		c.world.Note("a harmed node stopped with an error")
