@@ -104,10 +104,8 @@ func (p *Partition) DeleteRecords(to kafka.Offset) (lowWatermark kafka.Offset, w
 	if to < 0 || to > highWatermark {
 		return -1, nil, fmt.Errorf("delete records of %s below %d: high watermark is %d: %w", p.tp, to, highWatermark, kerr.OffsetOutOfRange)
 	}
-	if to > a.log.LogStart() {
-		if err := a.log.SetLogStart(to); err != nil {
-			return -1, nil, fmt.Errorf("delete records of %s below %d: %w", p.tp, to, err)
-		}
+	if err := a.log.SetLogStart(to); err != nil {
+		return -1, nil, fmt.Errorf("delete records of %s below %d: %w", p.tp, to, err)
 	}
 	p.mu.Lock()
 	chain := p.advanceLocked(a)

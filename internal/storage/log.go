@@ -92,7 +92,8 @@ func (l *Log) SetLogStart(to kafka.Offset) error {
 		return err
 	}
 	err := l.Log.SetLogStart(to)
-	if err == nil {
+	// Retention may have moved the log start as far already, but what it does may not be on disk yet.
+	if err == nil && l.dir.journal.recall(l.tp, l.id).logStart < to {
 		err = l.dir.keeper.tell(l)
 	}
 	if err != nil {
