@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/config"
+	"moldau/internal/group"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/metrics"
@@ -18,11 +19,12 @@ import (
 	"moldau/internal/uplink"
 )
 
-// Owners are whom requests are about. A mere controller has no Replicas, Store and Uplink; a mere broker has no Local and
+// Owners are whom requests are about. A mere controller has no Replicas, Groups, Store and Uplink; a mere broker has no Local and
 // no Quorum.
 type Owners struct {
 	Image    func() *metadata.Image // the newest published image
 	Replicas *replica.Set
+	Groups   *group.Coordinator
 	Store    *storage.Store
 	Uplink   *uplink.Uplink
 	// Local answers on controller listeners: it fails with NOT_CONTROLLER inside the answer when another node leads.
@@ -38,11 +40,12 @@ type Options struct {
 	ClusterID string
 	Features  []metadata.FeatureRange // supported by this node
 
-	AutoCreateTopics  bool // auto.create.topics.enable
-	FetchMaxBytes     int  // fetch.max.bytes
-	FetchSessionSlots int  // max.incremental.fetch.session.cache.slots
-	MaxPartitions     int  // max.request.partition.size.limit
-	FullValidation    bool // record.validation=full
+	Offsets           config.Groups // how the topic for groups is created
+	AutoCreateTopics  bool          // auto.create.topics.enable
+	FetchMaxBytes     int           // fetch.max.bytes
+	FetchSessionSlots int           // max.incremental.fetch.session.cache.slots
+	MaxPartitions     int           // max.request.partition.size.limit
+	FullValidation    bool          // record.validation=full
 	RequestTimeout    time.Duration
 
 	Now     func() time.Time

@@ -16,6 +16,8 @@ import (
 	"moldau/internal/commitlog"
 	"moldau/internal/config"
 	"moldau/internal/controller"
+	"moldau/internal/coordinator"
+	"moldau/internal/group"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/metrics"
@@ -35,6 +37,7 @@ type testNode struct {
 	api        *API
 	store      *storage.Store
 	set        *replica.Set
+	groups     *group.Coordinator
 	loader     *metadata.Loader
 	quorum     *quorum.Quorum
 	controller *controller.Controller
@@ -46,6 +49,7 @@ type testNode struct {
 	run        sync.WaitGroup
 	stopUplink context.CancelFunc
 	next       int32 // correlation id
+	members    memberNames
 }
 
 // nodeOptions is what a test wants to be different.
@@ -112,7 +116,15 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 		}},
 		Features: testFeatures(),
 	})
-	n.loader = metadata.NewLoader(n.set, n.controller)
+	began := time.Now()
+	n.groups = group.New(group.Options{
+		Groups: settings.Groups, Image: func() *metadata.Image { return n.loader.Image() }, Logger: logger, Metrics: m,
+		Runtime: coordinator.Options{
+			NodeID: testNodeID, Replicas: n.set, LoadBytes: int(settings.Groups.LoadBytes), Now: time.Now,
+			Elapsed: func() time.Duration { return time.Since(began) },
+		},
+	})
+	n.loader = metadata.NewLoader(n.set, n.groups, n.controller)
 	dir := n.store.Directories()[0]
 	q, err = quorum.Open(quorum.Options{
 		FS: disk, Dir: "/data", NodeID: testNodeID, DirID: dir.ID(),
@@ -145,12 +157,13 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 	}
 	n.api = New(Options{
 		Owners: Owners{
-			Image: n.loader.Image, Replicas: n.set, Store: n.store, Uplink: n.uplink, Quorum: q, Config: cfg,
+			Image: n.loader.Image, Replicas: n.set, Groups: n.groups, Store: n.store, Uplink: n.uplink, Quorum: q, Config: cfg,
 			Local: func(ctx context.Context, req kmsg.Request, principal, clientID string) (kmsg.Response, error) {
 				return n.controller.Handle(ctx, controller.Request{Body: req, Principal: principal, ClientID: clientID})
 			},
 		},
 		NodeID: testNodeID, ClusterID: clusterID, Features: testFeatures(),
+		Offsets:          settings.Groups,
 		AutoCreateTopics: settings.Topics.AutoCreate, FetchMaxBytes: 55 << 20, FetchSessionSlots: max(o.slots, 1),
 		MaxPartitions: 2000, RequestTimeout: 30 * time.Second, Now: time.Now, Logger: logger, Metrics: m,
 	})
@@ -179,6 +192,7 @@ func testFeatures() []metadata.FeatureRange {
 func (n *testNode) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	n.groups.Stop()
 	if err := n.srv.Stop(ctx); err != nil {
 		n.t.Error(err)
 	}

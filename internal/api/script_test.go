@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 // TestScripts runs requests against a node and compares the answers. The verbs:
 //
 //	ask NAME VERSION [on=controller]   the request's fields as JSON below, @topic standing for a topic's id
+//	sleep MS
 //	create TOPIC [partitions=N] [config=(k=v,…)]
 //	produce TOPIC [partition=N] [records=N] [acks=N] [version=N] [codec=C] [producer=(id,epoch,sequence)]
 //	    [age=MS] [keyless] [flip (a bit)] [transactional]
@@ -32,6 +34,13 @@ func TestScripts(t *testing.T) {
 				switch d.Cmd {
 				case "ask":
 					return n.scriptAsk(t, d)
+				case "sleep":
+					ms, err := strconv.Atoi(d.CmdArgs[0].Key)
+					if err != nil {
+						d.Fatalf(t, "%v", err)
+					}
+					time.Sleep(time.Duration(ms) * time.Millisecond)
+					return "ok"
 				case "create":
 					partitions := 1
 					var configs []string
@@ -64,7 +73,7 @@ func (n *testNode) scriptAsk(t *testing.T, d *datadriven.TestData) string {
 	}
 	req.SetVersion(int16(version))
 	if d.Input != "" {
-		input := strings.ReplaceAll(d.Input, `"@`, `"`)
+		input := n.members.expand(strings.ReplaceAll(d.Input, `"@`, `"`))
 		if err := decodeFields(n, reflect.ValueOf(req).Elem(), input); err != nil {
 			d.Fatalf(t, "fields: %v", err)
 		}
@@ -75,7 +84,30 @@ func (n *testNode) scriptAsk(t *testing.T, d *datadriven.TestData) string {
 	}
 	c := n.dial(listener)
 	defer c.close()
-	return n.print(c.do(req))
+	return n.members.shorten(n.print(c.do(req)))
+}
+
+// memberNames stand for members' ids, which are random, in the order in which they appear: member-1, member-2 …
+type memberNames []string
+
+var memberID = regexp.MustCompile(`[\w.]+-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+func (m *memberNames) shorten(text string) string {
+	return memberID.ReplaceAllStringFunc(text, func(id string) string {
+		i := slices.Index(*m, id)
+		if i < 0 {
+			i = len(*m)
+			*m = append(*m, id)
+		}
+		return fmt.Sprintf("member-%d", i+1)
+	})
+}
+
+func (m *memberNames) expand(text string) string {
+	for i, id := range slices.Backward(*m) {
+		text = strings.ReplaceAll(text, fmt.Sprintf("member-%d", i+1), id)
+	}
+	return text
 }
 
 func requestByName(name string) kmsg.Request {
@@ -134,6 +166,10 @@ func setField(n *testNode, v reflect.Value, in any) error {
 		if v.Kind() == reflect.Pointer {
 			v.Set(reflect.New(v.Type().Elem()))
 			v = v.Elem()
+		}
+		if v.Kind() == reflect.Slice {
+			v.SetBytes([]byte(in))
+			return nil
 		}
 		v.SetString(in)
 	case bool:

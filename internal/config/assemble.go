@@ -37,6 +37,24 @@ func (l *loader) assemble() Node {
 		},
 		Producers: Producers{ExpiryMs: l.int32("producer.id.expiration.ms"), ExpiryCheckMs: l.int32("producer.id.expiration.check.interval.ms")},
 		Retention: Retention{CheckMs: l.int64("log.retention.check.interval.ms")},
+		Groups: Groups{
+			Partitions:        l.int32("offsets.topic.num.partitions"),
+			ReplicationFactor: int16(l.int32("offsets.topic.replication.factor")),
+			SegmentBytes:      l.int32("offsets.topic.segment.bytes"),
+			Codec:             l.int32("offsets.topic.compression.codec"),
+			LoadBytes:         l.int32("offsets.load.buffer.size"),
+			CommitTimeoutMs:   l.int32("offsets.commit.timeout.ms"),
+			RetentionMs:       int64(l.int32("offsets.retention.minutes")) * 60_000,
+			RetentionCheckMs:  l.int64("offsets.retention.check.interval.ms"),
+			MetadataMaxBytes:  l.int32("offset.metadata.max.bytes"),
+			MinSessionMs:      l.int32("group.min.session.timeout.ms"),
+			MaxSessionMs:      l.int32("group.max.session.timeout.ms"),
+			InitialDelayMs:    l.int32("group.initial.rebalance.delay.ms"),
+			MaxSize:           l.int32("group.max.size"),
+		},
+	}
+	if n.Groups.Codec < 0 || n.Groups.Codec > 4 {
+		l.fault("offsets.topic.compression.codec", "want 0 none, 1 gzip, 2 snappy, 3 lz4 or 4 zstd")
 	}
 	n.Network = l.network(n.Roles)
 	n.HTTP = l.http()

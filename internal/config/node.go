@@ -21,6 +21,7 @@ type Node struct {
 	Topics    Topics
 	Producers Producers
 	Retention Retention
+	Groups    Groups
 }
 
 // Roles is what this process is to the cluster; at least one is set.
@@ -120,4 +121,22 @@ type Producers struct {
 // Retention is the background work that deletes old segments.
 type Retention struct {
 	CheckMs int64
+}
+
+// Groups is consumer groups and their offsets.
+type Groups struct {
+	Partitions        int32 // of __consumer_offsets, when it is created
+	ReplicationFactor int16 // the same; fewer while there are fewer brokers
+	SegmentBytes      int32 // the same
+	Codec             int32 // of its batches, by Kafka's numbers; 0 = none
+	LoadBytes         int32 // read at a time when a coordinator loads
+	CommitTimeoutMs   int32
+
+	RetentionMs      int64 // how long offsets are kept that nobody uses
+	RetentionCheckMs int64
+	MetadataMaxBytes int32 // of the note that comes with an offset
+
+	MinSessionMs, MaxSessionMs int32
+	InitialDelayMs             int32 // how long an empty group waits for more members
+	MaxSize                    int32 // members
 }

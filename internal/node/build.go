@@ -12,9 +12,12 @@ import (
 	"time"
 
 	"moldau/internal/api"
+	"moldau/internal/batch"
 	"moldau/internal/commitlog"
 	"moldau/internal/config"
 	"moldau/internal/controller"
+	"moldau/internal/coordinator"
+	"moldau/internal/group"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/metrics"
@@ -72,6 +75,7 @@ type Node struct {
 	quorum     *quorum.Quorum
 	controller *controller.Controller
 	replicas   *replica.Set
+	groups     *group.Coordinator
 	uplink     *uplink.Uplink
 	server     *server.Server
 }
@@ -178,12 +182,25 @@ func (n *Node) open() error {
 	})
 	// The controller is last: its answers leave from there, and what they say is then true of this node.
 	n.loader = metadata.NewLoader(n.gate, n.controller)
-	n.gate.subscribers = []metadata.Subscriber{n.replicas}
+	n.groups = group.New(n.groupOptions())
+	n.gate.subscribers = []metadata.Subscriber{n.replicas, n.groups}
 	n.uplink = uplink.New(n.uplinkOptions(clusterID))
 	n.server = server.New(server.Options{
 		Routes: api.New(n.apiOptions(clusterID)).Routes(), Limits: n.limits(), Logger: logger, Metrics: n.metrics, Now: n.o.Now,
 	})
 	return nil
+}
+
+// groupOptions is what consumer groups need. Their timers run by a clock that nobody sets.
+func (n *Node) groupOptions() group.Options {
+	began := time.Now()
+	return group.Options{
+		Groups: n.cfg.Groups, Image: n.loader.Image, Logger: n.o.Logger, Metrics: n.metrics,
+		Runtime: coordinator.Options{
+			NodeID: n.cfg.ID, Replicas: n.replicas, Codec: batch.Codec(n.cfg.Groups.Codec), LoadBytes: int(n.cfg.Groups.LoadBytes),
+			Now: n.o.Now, Elapsed: func() time.Duration { return time.Since(began) },
+		},
+	}
 }
 
 // ErrData is in the chain of Start's error when a data directory is damaged, another's, or in use. To start again is

@@ -132,9 +132,10 @@ func (n *Node) uplinkOptions(clusterID string) uplink.Options {
 func (n *Node) apiOptions(clusterID string) api.Options {
 	return api.Options{
 		Owners: api.Owners{
-			Image: n.loader.Image, Replicas: n.replicas, Store: n.store, Uplink: n.uplink, Local: n.local, Quorum: n.quorum, Config: n.o.Config,
+			Image: n.loader.Image, Replicas: n.replicas, Groups: n.groups, Store: n.store, Uplink: n.uplink, Local: n.local, Quorum: n.quorum, Config: n.o.Config,
 		},
 		NodeID: n.cfg.ID, ClusterID: clusterID, Features: features(),
+		Offsets:           n.cfg.Groups,
 		AutoCreateTopics:  n.cfg.Topics.AutoCreate,
 		FetchMaxBytes:     int(n.cfg.Requests.FetchMaxBytes),
 		FetchSessionSlots: int(n.cfg.Requests.FetchSessionSlots),

@@ -25,6 +25,14 @@ type creation struct {
 // topic that is there already is no error (AutoTopicCreationManager). Fails with INVALID_TOPIC_EXCEPTION for a bad
 // name, or whatever else the controller says of it.
 func (u *Uplink) AutoCreate(ctx context.Context, topic string) error {
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, -1, -1
+	return u.AutoCreateAs(ctx, t)
+}
+
+// AutoCreateAs is AutoCreate of a topic with a shape of its own, such as an internal one.
+func (u *Uplink) AutoCreateAs(ctx context.Context, t kmsg.CreateTopicsRequestTopic) error {
+	topic := t.Topic
 	u.creating.mu.Lock()
 	c, underWay := u.creating.topics[topic]
 	if !underWay {
@@ -40,7 +48,7 @@ func (u *Uplink) AutoCreate(ctx context.Context, topic string) error {
 			return context.Cause(ctx)
 		}
 	}
-	c.err = u.create(ctx, topic)
+	c.err = u.create(ctx, t)
 	u.creating.mu.Lock()
 	delete(u.creating.topics, topic)
 	u.creating.mu.Unlock()
@@ -48,9 +56,8 @@ func (u *Uplink) AutoCreate(ctx context.Context, topic string) error {
 	return c.err
 }
 
-func (u *Uplink) create(ctx context.Context, topic string) error {
-	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, -1, -1
+func (u *Uplink) create(ctx context.Context, t kmsg.CreateTopicsRequestTopic) error {
+	topic := t.Topic
 	req := kmsg.NewCreateTopicsRequest()
 	req.Version = 7
 	req.TimeoutMillis = int32(u.o.Timeout.Milliseconds())
