@@ -1,6 +1,11 @@
 package sim
 
-import "moldau/internal/kafka"
+import (
+	"maps"
+	"slices"
+
+	"moldau/internal/kafka"
+)
 
 // acked records what a producer was promised: these values from this offset on.
 func (h *History) acked(p Partition, base kafka.Offset, values []string) {
@@ -55,12 +60,14 @@ func (h *History) checkAckedLocked(p Partition, t *told) {
 	for _, r := range t.final {
 		there[r.offset] = r.value
 	}
-	for offset, value := range t.acks {
+	for _, offset := range slices.Sorted(maps.Keys(t.acks)) {
+		value := t.acks[offset]
 		if there[offset] != value && offset >= h.allowedStart(t) {
 			h.faultLocked("%v offset %d was acked for %.30s and holds %.30q", p, offset, value, there[offset])
 		}
 	}
-	for offset, value := range t.reads {
+	for _, offset := range slices.Sorted(maps.Keys(t.reads)) {
+		value := t.reads[offset]
 		if there[offset] != value && offset >= h.allowedStart(t) {
 			h.faultLocked("%v offset %d was read as %.30s and holds %.30q", p, offset, value, there[offset])
 		}

@@ -113,39 +113,42 @@ func (d *disk) powerLoss(rng *rand.Rand) *vfs.Mem {
 // killed returns the disk as the next process finds it.
 func (d *disk) killed() *vfs.Mem { return d.mem.KillClone() }
 
-// durable returns, for every partition of topics in dirs, the offset below which all records are safe from a power loss.
-func durable(mem *vfs.Mem, dirs []string) map[Partition]kafka.Offset {
+// span is the offsets from start to end, without end.
+type span struct{ start, end kafka.Offset }
+
+// durable returns, for every partition in dirs, the records that are safe from a power loss.
+func durable(mem *vfs.Mem, dirs []string) map[Partition]span {
 	safe := mem.CrashClone(rand.New(rand.NewPCG(0, 0)), 0)
-	ends := make(map[Partition]kafka.Offset)
+	kept := make(map[Partition]span)
 	for _, dir := range dirs {
 		folders, err := safe.List(dir)
 		if err != nil {
 			continue // not even made yet
 		}
 		for _, folder := range folders {
-			if p, end, ok := durableIn(safe, dir+"/"+folder.Name); ok {
-				ends[p] = end
+			if p, s, ok := durableIn(safe, dir+"/"+folder.Name); ok {
+				kept[p] = s
 			}
 		}
 	}
-	return ends
+	return kept
 }
 
-func durableIn(fs vfs.FS, folder string) (p Partition, end kafka.Offset, ok bool) {
+func durableIn(fs vfs.FS, folder string) (p Partition, s span, ok bool) {
 	text, err := vfs.ReadFile(fs, folder+"/partition.metadata")
 	if err != nil {
-		return p, 0, false
+		return p, s, false
 	}
 	_, id, _ := strings.Cut(string(text), "topic_id: ")
 	if p.id, err = kafka.ParseUUID(strings.TrimSpace(id)); err != nil {
-		return p, 0, false
+		return p, s, false
 	}
 	if _, err := fmt.Sscanf(folder[strings.LastIndexByte(folder, '-')+1:], "%d", &p.number); err != nil {
-		return p, 0, false // a folder that is being deleted
+		return p, s, false // a folder that is being deleted
 	}
 	files, err := fs.List(folder)
 	if err != nil {
-		return p, 0, false
+		return p, s, false
 	}
 	first := true
 	for _, file := range files {
@@ -153,18 +156,20 @@ func durableIn(fs vfs.FS, folder string) (p Partition, end kafka.Offset, ok bool
 		if _, err := fmt.Sscanf(file.Name, "%020d.log", &base); err != nil || !strings.HasSuffix(file.Name, ".log") {
 			continue
 		}
-		if !first && base != end {
+		if first {
+			first, s = false, span{base, base}
+		}
+		if base != s.end {
 			break // the log goes on behind a hole
 		}
-		first, end = false, base
 		content, err := vfs.ReadFile(fs, folder+"/"+file.Name)
 		if err != nil {
 			break
 		}
 		records, _ := parse(content, 0)
 		if n := len(records); n > 0 {
-			end = records[n-1].offset + 1
+			s.end = records[n-1].offset + 1
 		}
 	}
-	return p, end, true
+	return p, s, true
 }

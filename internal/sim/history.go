@@ -2,7 +2,9 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"moldau/internal/kafka"
@@ -123,26 +125,25 @@ func (h *History) ended(p Partition, start kafka.Offset, all []record) {
 	t.finalStart, t.final, t.ended = start, all, true
 }
 
-// survived takes note of a power loss under the weaker promise: of each partition only what lies below the offset in kept
-// was durable, nothing where there is no offset.
-func (h *History) survived(kept map[Partition]kafka.Offset) {
+// survived takes note of a power loss under the weaker promise: of each partition only what is in kept was durable.
+func (h *History) survived(kept map[Partition]span) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.losses++
 	for p, t := range h.logs {
-		end := kept[Partition{id: p.id, number: p.number}]
+		s := kept[Partition{id: p.id, number: p.number}]
 		for offset := range t.acks {
-			if offset >= end {
+			if offset < s.start || offset >= s.end {
 				delete(t.acks, offset)
 			}
 		}
 		for offset, value := range t.reads {
-			if offset >= end {
+			if offset < s.start || offset >= s.end {
 				delete(t.reads, offset)
 				delete(t.where, value)
 			}
 		}
-		t.highWatermark = min(t.highWatermark, end)
+		t.highWatermark = min(t.highWatermark, s.end)
 	}
 }
 
@@ -150,7 +151,11 @@ func (h *History) survived(kept map[Partition]kafka.Offset) {
 func (h *History) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for p, t := range h.logs {
+	partitions := slices.SortedFunc(maps.Keys(h.logs), func(a, b Partition) int {
+		return strings.Compare(a.String(), b.String())
+	})
+	for _, p := range partitions {
+		t := h.logs[p]
 		if !t.ended && h.gone[p.id] == alive {
 			h.faultLocked("%v is there no more", p)
 			continue
