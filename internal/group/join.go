@@ -62,6 +62,7 @@ func (s *shard) join(t *coordinator.Turn, j joiner) {
 	case !g.takes(req.MemberID, int(s.c.o.MaxSize)):
 		if m := g.members[req.MemberID]; m != nil {
 			s.expel(t, g, m)
+			s.completeIfAllJoined(t, g)
 		}
 		j.fail(t, "", kerr.GroupMaxSizeReached)
 	case !g.holds(j):
