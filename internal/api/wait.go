@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -28,22 +29,36 @@ func (w *waits) reply(r *server.Request, timeout time.Duration, resp kmsg.Respon
 	if len(*w) == 0 {
 		return r.Answer(resp)
 	}
+	waiters := make([]*replica.Waiter, len(*w))
+	for i, each := range *w {
+		waiters[i] = each.waiter
+	}
+	replica.Hurry(waiters...)
 	// The time runs from now, not from when earlier answers have gone out.
 	timer := time.NewTimer(max(timeout, 0))
 	return server.Reply{Wait: func() server.Response {
 		defer timer.Stop()
 		over := false
+		await := func(waiter *replica.Waiter) {
+			if over {
+				return
+			}
+			select {
+			case <-waiter.Done():
+			case <-timer.C:
+				over = true
+			case <-r.Context().Done():
+				over = true
+			}
+		}
+		// The last first: logs are synced in about the order of their appends, so that this is woken once and finds the
+		// others done.
+		for _, each := range slices.Backward(*w) {
+			await(each.waiter)
+		}
 		for i := 0; i < len(*w); i++ {
 			each := (*w)[i]
-			if !over {
-				select {
-				case <-each.waiter.Done():
-				case <-timer.C:
-					over = true
-				case <-r.Context().Done():
-					over = true
-				}
-			}
+			await(each.waiter)
 			// What has come is told, even if time is up: the select above picks at random when both are true.
 			select {
 			case <-each.waiter.Done():

@@ -29,6 +29,8 @@
 //   - A fetch between the high watermark and the log end is empty, never OFFSET_OUT_OF_RANGE: those offsets exist.
 //   - The watermark stays where it is while the in-sync set is smaller than min.insync.replicas (KIP-966), and waits for
 //     replicas whose joining the controller has not yet answered.
+//   - A log is synced at once only for those who wait: Hurry, called once with all Waiters of a request, or a Watch that is
+//     attached. Without either it is a matter of some milliseconds.
 //   - AwaitEnd exists because a leader alone in the in-sync set moves the watermark only at its next sync: without it a
 //     client that was acked with acks=1 could ask for the latest offset and not see its own record.
 package replica

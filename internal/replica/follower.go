@@ -64,13 +64,16 @@ func (p *Partition) AppendFetched(b []byte, leaderHighWatermark, leaderLogStart 
 	highWatermark = p.highWatermark.Load()
 	var waiter *Waiter
 	if p.set.o.FlushBeforeAck && a.log.SyncedEnd() < end {
-		waiter = p.forSync.add(end)
+		waiter = p.forSync.add(end).onDisk(a.log)
 	}
 	p.mu.Unlock()
 	if len(b) > 0 {
 		a.log.AppendDone()
 	} else {
 		a.log.NoteChange()
+	}
+	if waiter != nil {
+		Hurry(waiter) // the leader waits for the next fetch
 	}
 	if start := min(leaderLogStart, highWatermark); start > a.log.LogStart() {
 		if err := a.log.SetLogStart(start); err != nil {

@@ -51,10 +51,13 @@ func (p *Partition) Append(b []byte, o AppendOptions) (commitlog.Appended, *Wait
 	}
 	p.markLocked(Follower)
 	if o.Acks == kafka.AcksAll && p.highWatermark.Load() <= appended.Last {
-		waiter = p.forWatermark.add(appended.Last + 1)
+		waiter = p.forWatermark.add(appended.Last + 1).onDisk(a.log)
 	}
 	p.mu.Unlock()
 	a.log.AppendDone()
+	if waiter == nil && p.watched.Load() > 0 { // after AppendDone: a watch that is attached from now on hurries by itself
+		a.log.Hurry()
+	}
 	release(chain)
 	return appended, waiter, nil
 }
@@ -80,7 +83,7 @@ func (p *Partition) AwaitEnd() *Waiter {
 	if p.highWatermark.Load() >= end {
 		return nil
 	}
-	return p.forWatermark.add(end)
+	return p.forWatermark.add(end).onDisk(a.log)
 }
 
 // DeleteRecords deletes the records below to; -1 means the high watermark. It returns the lowest log start of all live

@@ -35,6 +35,7 @@ type Partition struct {
 	forSync         waiters                    // need the synced end to reach an offset
 	forLowWatermark waiters                    // need the lowest log start of all live replicas to reach an offset
 	watchers        []watcher
+	watched         atomic.Int32 // len(watchers); written under mu
 	stable, start   kafka.Offset // last stable offset and log start that watchers have been told of
 	highWatermark   atomic.Int64 // written under mu
 

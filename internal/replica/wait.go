@@ -2,14 +2,36 @@ package replica
 
 import (
 	"moldau/internal/kafka"
+	"moldau/internal/storage"
 )
 
 // Waiter is one who waits until an offset is reached.
 type Waiter struct {
 	need kafka.Offset
+	log  *storage.Log // whose sync it waits for, nil if for something else
 	done chan struct{}
 	err  error   // written before done is closed
 	next *Waiter // in the list it waits in, then in the list of those released
+}
+
+// onDisk says that it is this log's sync that the wait is for, or that it depends on first.
+func (w *Waiter) onDisk(log *storage.Log) *Waiter {
+	w.log = log
+	return w
+}
+
+// Hurry says that somebody waits for all of these from now on: the disk is asked. Without it the logs are synced all the
+// same, some milliseconds later; so whoever gets several Waiters calls it once he has them all, and one round of syncs
+// serves them.
+func Hurry(waiters ...*Waiter) {
+	var few [16]*storage.Log
+	logs := few[:0]
+	for _, w := range waiters {
+		if w.log != nil {
+			logs = append(logs, w.log)
+		}
+	}
+	storage.Hurry(logs...)
 }
 
 // Done is closed when the wait is over.

@@ -100,11 +100,16 @@ type watcher struct {
 func (p *Partition) Attach(w *Watch, slot int, kind Kind) {
 	p.Detach(w)
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.watchers = append(p.watchers, watcher{w, slot, kind})
+	p.watched.Store(int32(len(p.watchers)))
 	w.mu.Lock()
 	w.attached[slot] = p
 	w.mu.Unlock()
+	p.mu.Unlock()
+	// Whoever watches waits for the watermark, and that for the disk. What is appended from now on is hurried by Append.
+	if log := p.acting.Load().log; log != nil {
+		log.Hurry()
+	}
 }
 
 // Detach ends it.
@@ -119,6 +124,7 @@ func (p *Partition) Detach(w *Watch) {
 		p.watchers[i] = p.watchers[last]
 		p.watchers[last] = watcher{}
 		p.watchers = p.watchers[:last]
+		p.watched.Store(int32(last))
 		w.mu.Lock()
 		if w.attached[at.slot] == p {
 			delete(w.attached, at.slot)

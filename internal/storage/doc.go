@@ -10,7 +10,7 @@
 //  1. A directory that failed once is offline until the process ends: every append and open in it answers
 //     KAFKA_STORAGE_ERROR, every log's owner is told once, and nothing more is written there. A full disk is no failure.
 //  2. A log is reported synced only after a sync that began when the bytes were written has returned without error. A
-//     failed sync is never tried again.
+//     failed sync is never tried again, nor is one that failed to start.
 //  3. .kafka_cleanshutdown is durable only while every log of its directory is closed, synced and needs no recovery, and
 //     is durably gone before any log is opened.
 //  4. A recovery point in the journal or in a checkpoint file is never above what is durable, and is lowered durably
@@ -38,6 +38,10 @@
 //     Kafka has run here since, which knows nothing of the journal: then the checkpoint files are believed instead.
 //   - Anything lost from the journal's end makes the next start do more, not wrong: recovery points only save scanning,
 //     and topic ids are also in partition.metadata. So an unreadable journal is no reason not to start.
+//   - The syncer works as eagerly as somebody waits: AppendDone alone means some milliseconds, Hurry means now. Whoever
+//     forgets to hurry waits a little; nobody waits for ever.
+//   - Logs that grow set space aside, which makes their syncs cheaper. It counts as used; space gives it back before it
+//     says that the disk is full.
 //   - A directory that was unclean at the start and in which some folder was never opened gets no clean mark, whatever
 //     the stop was like: nobody has recovered that folder.
 //   - time.Duration timers pace the background, Options.Now only judges ages and measures: in a simulation both are fake.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,8 +20,8 @@ type Log struct {
 
 	synced        atomic.Pointer[func(syncedEnd kafka.Offset, err error)]
 	highWatermark atomic.Int64
-	queued        atomic.Bool // waits for the syncer
-	changed       atomic.Bool // waits for the journal
+	inLine        atomic.Int32 // waits for the syncer, and how; see syncer
+	changed       atomic.Bool  // waits for the journal
 
 	// use is held shared by background work in the folder, which knows it by name, and exclusively to rename it away.
 	use  xsync.RWMutex
@@ -66,12 +67,45 @@ func (l *Log) AppendFetched(b []byte) (commitlog.Appended, error) {
 	return a, nil
 }
 
-// AppendDone tells that the log has bytes to sync. It never waits.
+// AppendDone tells that the log has bytes to sync. With FlushBeforeAck they are synced within some milliseconds, or when
+// there are many, or at once if somebody waits: see Hurry. It never waits itself.
 func (l *Log) AppendDone() {
 	l.NoteChange()
 	l.dir.keeper.wrote()
-	if !l.queued.Load() && l.queued.CompareAndSwap(false, true) {
+	if l.inLine.Load() == notInLine && l.inLine.CompareAndSwap(notInLine, patientInLine) {
 		l.dir.syncer.add(l)
+	}
+	if l.UnsyncedBytes() >= patienceBytes {
+		l.Hurry()
+	}
+}
+
+// Hurry tells that the sync that an earlier AppendDone has asked for is wanted now. Without FlushBeforeAck nobody waits for
+// the disk, and it does nothing. It never waits itself.
+func (l *Log) Hurry() {
+	if l.urge() {
+		l.dir.syncer.ask()
+	}
+}
+
+// urge makes the log urgent if it is in line; it returns false if it was so already or is not in line.
+func (l *Log) urge() bool {
+	return l.dir.o.FlushBeforeAck && l.inLine.Load() == patientInLine && l.inLine.CompareAndSwap(patientInLine, urgentInLine)
+}
+
+// Hurry is Log.Hurry for one who waits until all these logs are synced: they come into the same round, and the syncer
+// counts those who wait, in order to have them in one round too.
+func Hurry(logs ...*Log) {
+	for _, l := range logs {
+		l.urge()
+	}
+	var few [2]*syncer
+	asked := few[:0]
+	for _, l := range logs {
+		if s := l.dir.syncer; l.inLine.Load() == urgentInLine && !slices.Contains(asked, s) {
+			asked = append(asked, s)
+			s.ask()
+		}
 	}
 }
 
@@ -158,6 +192,18 @@ func (l *Log) news() change {
 	return change{tp: l.tp, id: l.id, offsets: offsets{
 		recoveryPoint: l.RecoveryPoint(), highWatermark: max(l.highWatermark.Load(), start), logStart: start,
 	}}
+}
+
+// startSync lets the log's bytes go on their way, for sync to wait for; called by the syncer only.
+func (l *Log) startSync() {
+	l.use.RLock()
+	defer l.use.RUnlock()
+	if l.gone.Load() {
+		return
+	}
+	if err := l.Log.StartSync(); err != nil {
+		l.dir.syncFailed(l, err)
+	}
 }
 
 // sync makes the log durable and tells its owner; called by the syncer only.

@@ -20,6 +20,11 @@ const (
 	// the disk, and the journal can go on.
 	reserveFile  = "moldau.reserve"
 	reserveBytes = 16 << 20
+
+	// What logs that grow may set aside ahead of what they are appended, all together: this part of what is free above
+	// the floor, and no more than this.
+	aheadShare    = 8
+	maxAheadBytes = 1 << 30
 )
 
 // floorBytes is how much of a disk must stay free: 1 %, but no less than 16 MiB and no more than 1 GiB.
@@ -31,6 +36,8 @@ type space struct {
 	d       *Directory
 	full    atomic.Bool
 	errFull error
+
+	tight bool // of looks, which come one after the other: nothing may be set aside
 
 	mu       xsync.Mutex // guards reserved; one look at a time
 	reserved bool
@@ -48,13 +55,42 @@ func (s *space) ranOut(err error) {
 	s.d.keeper.wrote() // look again soon
 }
 
-// look compares what is free with the floor.
+// look compares what is free with the floor. Before anything is refused, what the logs have set aside is given back.
 func (s *space) look() error {
 	was := s.full.Load()
-	err := s.compare()
+	err := s.limitReserves()
+	if err == nil {
+		err = s.compare()
+	}
 	if f := s.d.s.onSpace.Load(); f != nil && was && !s.full.Load() {
 		(*f)()
 	}
+	return err
+}
+
+// enoughBytes is how much of a disk must be free for it to be filled without care.
+func enoughBytes(total int64) int64 {
+	floor := floorBytes(total)
+	return floor + floor/4 + reserveBytes
+}
+
+// limitReserves lets the logs set aside some of what is free, and nothing where little is.
+func (s *space) limitReserves() error {
+	usage, err := s.d.o.FS.Usage(s.d.path)
+	if err != nil {
+		return fmt.Errorf("free space of %s: %w", s.d.path, err)
+	}
+	above := usage.Free - enoughBytes(usage.Total)
+	s.d.files.SetReserveLimit(min(max(above/aheadShare, 0), maxAheadBytes))
+	tight := above <= 0
+	if tight && !s.tight {
+		for _, l := range s.d.s.Logs() {
+			if l.dir == s.d {
+				err = errors.Join(err, l.ReleaseReserve())
+			}
+		}
+	}
+	s.tight = tight
 	return err
 }
 
@@ -65,8 +101,7 @@ func (s *space) compare() error {
 	if err != nil {
 		return fmt.Errorf("free space of %s: %w", s.d.path, err)
 	}
-	floor := floorBytes(usage.Total)
-	enough := floor + floor/4 + reserveBytes
+	floor, enough := floorBytes(usage.Total), enoughBytes(usage.Total)
 	switch full := s.full.Load(); {
 	case !full && usage.Free < floor:
 		if s.full.CompareAndSwap(false, true) {

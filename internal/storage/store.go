@@ -28,7 +28,7 @@ type Options struct {
 	Logger  *slog.Logger
 	Metrics *metrics.Set
 
-	FlushBeforeAck  bool // sync whatever is dirty at once; false: only once per LazySyncInterval
+	FlushBeforeAck  bool // sync what is dirty in milliseconds or, for those who wait, at once; false: once per LazySyncInterval
 	RecoveryThreads int  // jobs at once per directory; 2
 	MaxOpenFiles    int  // descriptors kept open per directory; 4096
 	SyncThreads     int  // files synced at once per directory; 16

@@ -46,6 +46,7 @@ func open(t testing.TB, s *Store, topic string, n byte) *Log {
 
 // syncWatch hears of the syncs of one log.
 type syncWatch struct {
+	l    *Log
 	mu   sync.Mutex
 	cond *sync.Cond
 	end  kafka.Offset
@@ -53,7 +54,7 @@ type syncWatch struct {
 }
 
 func watchSync(l *Log) *syncWatch {
-	w := &syncWatch{}
+	w := &syncWatch{l: l}
 	w.cond = sync.NewCond(&w.mu)
 	l.OnSynced(func(end kafka.Offset, err error) {
 		w.mu.Lock()
@@ -69,6 +70,7 @@ func watchSync(l *Log) *syncWatch {
 
 // wait returns when all below end is synced, or with the error.
 func (w *syncWatch) wait(end kafka.Offset) error {
+	Hurry(w.l)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.end < end && len(w.errs) == 0 {
@@ -789,6 +791,56 @@ func TestFullDisk(t *testing.T) {
 			t.Fatalf("the reserve was not made again: %v", err)
 		}
 		must(t, s.Stop(true))
+	})
+}
+
+// TestSpaceSetAsideIsGivenBack: before a disk counts as full, the logs give back what they have set aside, and they set
+// aside no more while little is free.
+func TestSpaceSetAsideIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		disk.SetCapacity(200 << 20) // floor 16 MiB, and 36 MiB are enough
+		fs := vfs.NewLog(disk, nil)
+		s := run(t, options(fs, "/a"))
+		defer func() { must(t, s.Stop(true)) }()
+		l := open(t, s, "orders", 1)
+		for l.Size() < 5<<20 {
+			appendTo(t, l, 10000)
+		}
+		time.Sleep(2 * time.Second)
+		free := func() int64 {
+			usage, err := fs.Usage("/a")
+			must(t, err)
+			return usage.Free
+		}
+		if fs.Count(vfs.OpReserve) == 0 {
+			t.Fatal("nothing was set aside")
+		}
+		ballast, err := disk.Open("/ballast", vfs.Create)
+		must(t, err)
+		must(t, ballast.Allocate(free()-16<<20+1)) // a little below the floor
+		must(t, ballast.Close())
+		appendTo(t, l, 1)
+		before := free()
+		time.Sleep(2 * time.Second)
+		if after := free(); l.Dir().Full() || after < before+1<<20 {
+			t.Fatalf("full=%v, %d bytes free, %d before anybody looked", l.Dir().Full(), after, before)
+		}
+		fs.Reset()
+		for range 20 {
+			appendTo(t, l, 10000)
+		}
+		if n := fs.Count(vfs.OpReserve); n != 0 {
+			t.Fatalf("%d times set aside on a disk that is nearly full", n)
+		}
+		must(t, disk.Remove("/ballast"))
+		time.Sleep(2 * time.Second)
+		for range 50 {
+			appendTo(t, l, 10000)
+		}
+		if fs.Count(vfs.OpReserve) == 0 {
+			t.Fatal("nothing is set aside when there is space again")
+		}
 	})
 }
 

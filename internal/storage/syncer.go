@@ -2,7 +2,9 @@ package storage
 
 import (
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,22 +12,53 @@ import (
 	"moldau/internal/xsync"
 )
 
-// syncer is the group commit of one directory. Its one goroutine takes every log that waits, syncs them side by side,
-// lets each one's owner know as soon as it is done, and begins again with what has come meanwhile. There is no delay: the
-// time of one round is what gathers appends for the next.
+// How eagerly a log is synced for which nobody waits (Log.Hurry): a sync costs by the file rather than by the byte, so
+// that one which comes a little later does the work of many.
+const (
+	patience      = 10 * time.Millisecond
+	patienceBytes = 1 << 20 // of one log
+)
+
+// gatherTime is how long the syncer is idle at most between two rounds for the sake of the second. It is no more than half
+// of what the first took, either.
+const gatherTime = time.Millisecond
+
+const (
+	// startAhead is how many logs begin to write before the first of them is waited for.
+	startAhead = 64
+	// aloneTime is how long a round syncs one file after the other. Where the disk is quick, as all have begun to write,
+	// that takes half the CPU of a thread for each, and no longer; where it is not, threads overlap their waiting.
+	aloneTime = 2 * time.Millisecond
+)
+
+// syncer is the group commit of one directory. Its one goroutine takes the logs in line that somebody waits for, and all
+// logs now and then; it syncs them in one round, lets each one's owner know as soon as it is done, and begins again with
+// what has come meanwhile. For those who wait there is no delay: the time of one round is what gathers appends for the
+// next.
 type syncer struct {
 	d       *Directory
 	metrics *syncMetrics
 	wake    chan struct{} // capacity 1
 
-	mu      xsync.Mutex
-	waiting []*Log
+	// asked counts those who began to wait since the last round began. At enough of them the syncer is woken: at each
+	// while it is idle, at as many as it expects while it gathers.
+	asked, enough atomic.Int64
+
+	mu   xsync.Mutex
+	line []*Log // each at most once: Log.inLine says how
 }
 
 type syncMetrics struct {
 	seconds prometheus.Histogram
 	rounds  prometheus.Counter
 }
+
+// The values of Log.inLine.
+const (
+	notInLine int32 = iota
+	patientInLine
+	urgentInLine
+)
 
 func newSyncer(d *Directory) *syncer { return &syncer{d: d, wake: make(chan struct{}, 1)} }
 
@@ -36,85 +69,142 @@ func (s *syncer) kick() {
 	}
 }
 
-// add puts a log in line. Each log is in line at most once: Log.queued is taken.
+// add puts a log in line, whose inLine has just ceased to be notInLine.
 func (s *syncer) add(l *Log) {
 	s.mu.Lock()
-	s.waiting = append(s.waiting, l)
-	first := len(s.waiting) == 1
+	s.line = append(s.line, l)
+	first := len(s.line) == 1
 	s.mu.Unlock()
-	if first {
+	// One that has become urgent before it was in line was not found there by the syncer that was woken for it.
+	if first || l.inLine.Load() == urgentInLine {
 		s.kick()
 	}
 }
 
-// take returns all logs in line and uses spare for those to come.
-func (s *syncer) take(spare []*Log) []*Log {
+// ask says that one more waits for logs in line.
+func (s *syncer) ask() {
+	if s.asked.Add(1) >= s.enough.Load() {
+		s.kick()
+	}
+}
+
+// take takes the urgent logs out of the line, or all, and tells whether others are left. It uses spare's array.
+func (s *syncer) take(all bool, spare []*Log) (round []*Log, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	taken := s.waiting
-	s.waiting = spare[:0]
-	return taken
+	round = spare[:0]
+	stay := s.line[:0]
+	for _, l := range s.line {
+		if !all && l.inLine.Load() != urgentInLine {
+			stay = append(stay, l)
+			continue
+		}
+		// Before its sync: an append from here on puts the log in line again, and one before is covered.
+		l.inLine.Store(notInLine)
+		round = append(round, l)
+	}
+	clear(s.line[len(stay):])
+	s.line = stay
+	return round, len(stay) > 0
 }
 
 // run works until stop is closed. tell tells every log of the directory that it failed.
 func (s *syncer) run(stop <-chan struct{}, tell func()) {
-	for s.await(stop) {
-		s.drain()
+	due := newAlarm() // for those in line that are not urgent
+	defer due.stop()
+	for s.await(stop, due) {
+		s.drain(stop, due)
 	}
 	if !s.d.Online() {
 		tell()
 	}
 }
 
-// await returns true when there is something to sync, false when the work is over.
-func (s *syncer) await(stop <-chan struct{}) bool {
+// await returns true when there may be something to do, false when the work is over.
+func (s *syncer) await(stop <-chan struct{}, due *alarm) bool {
 	select {
 	case <-stop:
-		return false
 	case <-s.d.failed:
-		return false
 	case <-s.wake:
+	case <-due.c():
+		due.ring()
 	}
-	if s.d.o.FlushBeforeAck {
-		return s.d.Online() && !received(stop)
-	}
-	// Nobody waits for the disk: sync now and then only, to keep recovery short.
-	lazy := time.NewTimer(s.d.o.LazySyncInterval)
-	defer lazy.Stop()
-	select {
-	case <-stop:
-		return false
-	case <-s.d.failed:
-		return false
-	case <-lazy.C:
-		return s.d.Online() && !received(stop)
-	}
+	// The select takes any of what has come together; what is done about it has an order.
+	return s.d.Online() && !received(stop)
 }
 
-// drain runs rounds until no log is in line or the directory has failed.
-func (s *syncer) drain() {
-	var spare []*Log
+// drain runs rounds until nothing in line is urgent or due, or the directory has failed.
+func (s *syncer) drain(stop <-chan struct{}, due *alarm) {
+	wait := patience
+	if !s.d.o.FlushBeforeAck {
+		wait = s.d.o.LazySyncInterval // only to keep recovery short
+	}
+	var round []*Log
 	for s.d.Online() {
-		round := s.take(spare)
+		var left bool
+		round, left = s.take(due.due(), round)
+		if left {
+			due.set(wait)
+		}
 		if len(round) == 0 {
 			return
 		}
+		served, began := s.asked.Swap(0), s.d.o.Now()
 		s.round(round)
 		clear(round)
-		spare = round
+		s.gather(stop, served, min(s.d.since(began)/2, gatherTime))
+	}
+}
+
+// gather lets those whom a round has served come back, and wait for the next one together with those who came during it:
+// otherwise the clients of a busy broker fall into two halves that wait for each other's rounds, and each sync does half of
+// what it could. It takes no longer than most, and no time when there is nobody to gather.
+func (s *syncer) gather(stop <-chan struct{}, served int64, most time.Duration) {
+	enough := served + s.asked.Load()
+	if served == 0 || most <= 0 {
+		return
+	}
+	s.enough.Store(enough)
+	defer s.enough.Store(0)
+	over := time.NewTimer(most)
+	defer over.Stop()
+	for s.asked.Load() < enough {
+		select {
+		case <-s.wake:
+		case <-over.C:
+			return
+		case <-stop:
+			return
+		case <-s.d.failed:
+			return
+		}
 	}
 }
 
 func (s *syncer) round(logs []*Log) {
 	s.metrics.rounds.Inc()
-	for _, l := range logs {
-		// Before its sync: an append from here on puts the log in line again, and one before is covered.
-		l.queued.Store(false)
+	started := s.d.o.Now()
+	for some := range slices.Chunk(logs, startAhead) {
+		if len(some) > 1 {
+			for _, l := range some {
+				l.startSync()
+			}
+		}
+		for i, l := range some {
+			if !s.d.Online() {
+				return
+			}
+			if len(some)-i > 1 && s.d.since(started) >= aloneTime {
+				s.spread(some[i:])
+				break
+			}
+			l.sync()
+		}
 	}
-	if len(logs) == 1 {
-		logs[0].sync()
-		return
-	}
+}
+
+// spread syncs logs side by side.
+func (s *syncer) spread(logs []*Log) {
 	var next xsync.Mutex
 	var wg sync.WaitGroup
 	for range min(len(logs), s.d.o.SyncThreads) {
