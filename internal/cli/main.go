@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,7 @@ type app struct {
 	stdout, stderr io.Writer
 	terminal       bool             // stdout is one: somebody reads along
 	signals        <-chan os.Signal // SIGINT and SIGTERM
+	echo           time.Duration    // so long after a signal another is the same one, sent twice
 	build          func(c *config.Config, logger *slog.Logger) (running, error)
 }
 
@@ -29,7 +31,7 @@ func Main() int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout), signals: signals, build: buildNode}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout), signals: signals, echo: 300 * time.Millisecond, build: buildNode}
 	return a.run(os.Args[1:])
 }
 
@@ -67,7 +69,8 @@ Without a command moldau starts a node on this machine: Kafka on 127.0.0.1:9092,
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{exitUsage, err} })
-	root.AddCommand(serve, a.storageCommand(), a.topicsCommand(), a.consoleProducerCommand(), a.consoleConsumerCommand(), a.versionCommand())
+	root.AddCommand(serve, a.storageCommand(), a.topicsCommand(), a.consoleProducerCommand(), a.consoleConsumerCommand(), a.getOffsetsCommand(), a.configsCommand(),
+		a.deleteRecordsCommand(), a.logDirsCommand(), a.clusterCommand(), a.metadataQuorumCommand(), a.apiVersionsCommand(), a.versionCommand())
 	return root
 }
 

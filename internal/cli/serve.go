@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -127,6 +128,16 @@ func (a *app) attend(ctx context.Context, cancel context.CancelFunc, n running, 
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.Stop(ctx) }()
+	// A shell, or a program such as timeout, sends a signal to the process and then to its whole group: for a moment
+	// another is an echo of the first, and nobody asking twice.
+	select {
+	case err := <-stopped:
+		return errors.Join(failure, err)
+	case <-time.After(a.echo):
+	}
+	if a.echo > 0 && len(a.signals) > 0 {
+		<-a.signals
+	}
 	select {
 	case err := <-stopped:
 		return errors.Join(failure, err)
