@@ -61,7 +61,7 @@ func (s *shard) read() (records int, err error) {
 	open := map[int64][]Record{} // records of transactions that have not ended, by producer id
 	at := log.LogStart()
 	for end := log.LogEnd(); at < end; {
-		if s.r.ctx.Err() != nil {
+		if s.dropped.Load() {
 			return records, errMoved
 		}
 		chunk, next, err := s.chunk(log, at)

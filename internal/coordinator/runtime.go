@@ -122,6 +122,7 @@ func (r *Runtime) resign(partition int32) {
 // dropLocked leaves the end of a shard to the timers' goroutine: a turn of it may be at the disk.
 func (r *Runtime) dropLocked(s *shard) {
 	if s != nil {
+		s.dropped.Store(true)
 		r.jobs = append(r.jobs, s.drop)
 		r.timers.rouse()
 	}

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -35,6 +36,7 @@ type shard struct {
 	partition int32
 	epoch     kafka.Epoch
 	loaded    chan struct{} // closed when the loading has ended, one way or another
+	dropped   atomic.Bool   // the leader epoch has ended; whoever reads the log need not go on
 
 	mu       xsync.Mutex // held for a turn
 	log      *replica.Partition
@@ -87,6 +89,9 @@ func (s *shard) takeLocked(f func(*Turn)) {
 		return
 	}
 	commit, err := s.commitLocked()
+	if commit != nil {
+		replica.Hurry(commit)
+	}
 	for _, p := range t.kept {
 		p.keep(commit, err)
 	}
@@ -146,7 +151,7 @@ func (t *Turn) Append(records ...Record) error {
 const recordOverhead = 32
 
 func (s *shard) append(b []byte) error {
-	appended, _, err := s.log.Append(b, replica.AppendOptions{Acks: kafka.AcksAll, LeaderEpoch: s.epoch})
+	appended, waiter, err := s.log.Append(b, replica.AppendOptions{Acks: kafka.AcksAll, LeaderEpoch: s.epoch})
 	if err != nil {
 		if errors.Is(err, kerr.NotLeaderForPartition) || errors.Is(err, kerr.FencedLeaderEpoch) {
 			// The records may be in the log although they do not count. What this shard knows is no longer what the log says.
@@ -155,5 +160,6 @@ func (s *shard) append(b []byte) error {
 		return err
 	}
 	s.end = appended.Last + 1
+	s.waiter, s.awaiting = waiter, s.end
 	return nil
 }

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,15 +12,24 @@ import (
 )
 
 // fired is what timers of a test have done, in order.
-type fired struct{ names []string }
-
-func (f *fired) note(name string) func(*Turn) {
-	return func(*Turn) { f.names = append(f.names, name) }
+type fired struct {
+	mu    sync.Mutex
+	names []string
 }
+
+func (f *fired) add(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.names = append(f.names, name)
+}
+
+func (f *fired) note(name string) func(*Turn) { return func(*Turn) { f.add(name) } }
 
 func (f *fired) want(t *testing.T, names ...string) {
 	t.Helper()
 	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if !slices.Equal(f.names, names) {
 		t.Errorf("fired %v, want %v", f.names, names)
 	}
@@ -58,7 +68,7 @@ func TestTimerSetAnewAndCancelled(t *testing.T) {
 		n := 0
 		var again func(*Turn)
 		again = func(turn *Turn) {
-			f.names = append(f.names, "again")
+			f.add("again")
 			if n++; n < 3 {
 				turn.After(&c, time.Second, again)
 			}

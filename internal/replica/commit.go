@@ -14,6 +14,5 @@ func (p *Partition) AwaitCommitted(offset kafka.Offset, epoch kafka.Epoch) (*Wai
 	if p.highWatermark.Load() >= offset {
 		return nil, nil
 	}
-	a.log.Hurry() // it has the disk to wait for first
 	return p.forWatermark.add(offset).onDisk(a.log), nil
 }
