@@ -36,6 +36,13 @@ func TestScriptsPassTheirArgumentsOn(t *testing.T) {
 		{"kafka-topics.sh", "--list", "ran topics --list\n"},
 		{"kafka-console-producer.sh", "--topic t", "ran console-producer --topic t\n"},
 		{"kafka-console-consumer.sh", "--topic t", "ran console-consumer --topic t\n"},
+		{"kafka-get-offsets.sh", "-x", "ran get-offsets -x\n"},
+		{"kafka-configs.sh", "-x", "ran configs -x\n"},
+		{"kafka-delete-records.sh", "-x", "ran delete-records -x\n"},
+		{"kafka-log-dirs.sh", "-x", "ran log-dirs -x\n"},
+		{"kafka-cluster.sh", "-x", "ran cluster -x\n"},
+		{"kafka-metadata-quorum.sh", "-x", "ran metadata-quorum -x\n"},
+		{"kafka-broker-api-versions.sh", "-x", "ran broker-api-versions -x\n"},
 	} {
 		if out, err := script(t, "", nil, c.name, strings.Fields(c.args)...); err != nil || out != c.want {
 			t.Errorf("%s %s: %v %q", c.name, c.args, err, out)
