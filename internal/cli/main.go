@@ -37,7 +37,7 @@ func Main() int {
 
 func (a *app) run(args []string) int {
 	root := a.root()
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	err := root.ExecuteContext(context.Background())
 	if err == nil {
 		return exitOK
