@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"moldau/internal/batch"
+)
+
+// dumpFlags are those of DumpLogSegments that have a meaning for files of records.
+type dumpFlags struct {
+	files                                             string
+	print, deep, verifyOnly, sanityOnly, skipMetadata bool
+	maxBytes                                          int64
+	maxMessage                                        int
+}
+
+// dumpLogCommand is Kafka's kafka-dump-log.sh (DumpLogSegments). It reads files and needs no node.
+func (a *app) dumpLogCommand() *cobra.Command {
+	f := dumpFlags{}
+	cmd := &cobra.Command{
+		Use:     "dump-log",
+		Short:   "Print what is in the files of a partition",
+		Example: "  moldau dump-log --files data/orders-0/00000000000000000000.log --print-data-log\n  moldau dump-log --verify-index-only --files data/orders-0/00000000000000000000.index",
+		Args:    usage(cobra.NoArgs),
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.files, "files", "", "the `files`, by comma: .log, .index, .timeindex, .snapshot, .txnindex, .checkpoint")
+	flags.BoolVar(&f.print, "print-data-log", false, "print keys and values")
+	flags.BoolVar(&f.deep, "deep-iteration", false, "print every record, not only batches; --print-data-log does so too")
+	flags.BoolVar(&f.verifyOnly, "verify-index-only", false, "compare indexes with their log and print only what is wrong")
+	flags.BoolVar(&f.sanityOnly, "index-sanity-check", false, "check indexes as a broker does when it starts")
+	flags.BoolVar(&f.skipMetadata, "skip-record-metadata", false, "print of records only keys and values")
+	flags.Int64Var(&f.maxBytes, "max-bytes", 1<<63-1, "stop after so many `bytes` of a log")
+	flags.IntVar(&f.maxMessage, "max-message-size", 5<<20, "how many `bytes` a batch may have that an index points at")
+	flags.Lookup("max-bytes").DefValue = "0"
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if f.files == "" {
+			return &failure{exitUsage, errors.New("--files is required")}
+		}
+		out := bufio.NewWriterSize(a.stdout, 64<<10)
+		d := &dump{dumpFlags: f, out: out}
+		var err error
+		for file := range strings.SplitSeq(f.files, ",") {
+			err = errors.Join(err, d.file(strings.TrimSpace(file)))
+		}
+		return errors.Join(err, out.Flush(), d.report())
+	}
+	return cmd
+}
+
+// dump prints files and collects what is wrong with them.
+type dump struct {
+	dumpFlags
+	out    io.Writer
+	faults []string
+}
+
+func (d *dump) file(path string) error {
+	fmt.Fprintf(d.out, "Dumping %s\n", path)
+	do := map[string]func(string) error{
+		".log": d.log, ".checkpoint": d.log, ".index": d.index, ".timeindex": d.timeIndex, ".snapshot": d.snapshot, ".txnindex": d.txnIndex,
+	}[filepath.Ext(path)]
+	if do == nil {
+		return &failure{exitUsage, fmt.Errorf("%s: not a file that can be shown: want .log, .index, .timeindex, .snapshot, .txnindex or .checkpoint", path)}
+	}
+	if err := do(path); err != nil {
+		return &failure{exitData, fmt.Errorf("%s: %w", path, err)}
+	}
+	return nil
+}
+
+// fault remembers what is wrong, for after the files.
+func (d *dump) fault(format string, args ...any) {
+	d.faults = append(d.faults, fmt.Sprintf(format, args...))
+}
+
+func (d *dump) report() error {
+	if len(d.faults) == 0 {
+		return nil
+	}
+	return &failure{exitData, errors.New(strings.Join(d.faults, "\n"))}
+}
+
+// batches calls do with every whole batch of a log, and returns how many bytes are none. from is where to begin.
+func batches(path string, from, limit int64, do func(b batch.Batch, position int64) error) (rest int64, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	size := min(info.Size(), limit)
+	in := bufio.NewReaderSize(io.NewSectionReader(file, from, size-from), 256<<10)
+	position := from
+	for {
+		head, err := in.Peek(batch.PeekSize)
+		if errors.Is(err, io.EOF) {
+			return size - position, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		length, _, magic, err := batch.PeekHeader(head)
+		switch {
+		case err != nil:
+			return size - position, nil
+		case magic < 2:
+			return 0, fmt.Errorf("position %d: a message of format %d, which is not shown", position, magic)
+		case position+int64(length) > size:
+			return size - position, nil
+		}
+		buf := make([]byte, length)
+		if _, err := io.ReadFull(in, buf); err != nil {
+			return 0, err
+		}
+		b, _, err := batch.Next(buf)
+		if err != nil {
+			return size - position, nil
+		}
+		if err := do(b, position); err != nil {
+			return 0, err
+		}
+		position += int64(length)
+	}
+}
+
+func (d *dump) log(path string) error {
+	name := filepath.Base(path)
+	var base, epoch int64
+	if _, err := fmt.Sscanf(name, "%d.log", &base); err == nil {
+		fmt.Fprintf(d.out, "Log starting offset: %d\n", base)
+	} else if _, err := fmt.Sscanf(name, "%d-%d.checkpoint", &base, &epoch); err == nil {
+		fmt.Fprintf(d.out, "Snapshot end offset: %d, epoch: %d\n", base, epoch)
+	}
+	last := int64(-1)
+	rest, err := batches(path, 0, d.maxBytes, func(b batch.Batch, position int64) error {
+		d.batch(b, position)
+		if !d.deep && !d.print {
+			return nil
+		}
+		return b.Each(func(r batch.Record) error {
+			if last >= 0 && int64(r.Offset) != last+1 {
+				d.fault("Non-consecutive offsets in %s: %d is followed by %d", path, last, r.Offset)
+			}
+			last = int64(r.Offset)
+			return d.record(b, r)
+		})
+	})
+	if rest > 0 && err == nil && d.maxBytes == 1<<63-1 {
+		fmt.Fprintf(d.out, "Found %d invalid bytes at the end of %s\n", rest, name)
+	}
+	return err
+}
+
+func (d *dump) batch(b batch.Batch, position int64) {
+	horizon := "OptionalLong.empty"
+	if b.DeleteHorizonSet() {
+		horizon = fmt.Sprintf("OptionalLong[%d]", b.BaseTimestamp())
+	}
+	fmt.Fprintf(d.out, "baseOffset: %d lastOffset: %d count: %d baseSequence: %d lastSequence: %d producerId: %d producerEpoch: %d "+
+		"partitionLeaderEpoch: %d isTransactional: %t isControl: %t deleteHorizonMs: %s position: %d %s: %d size: %d magic: %d compresscodec: %s crc: %d isvalid: %t\n",
+		b.BaseOffset(), b.LastOffset(), b.Count(), b.BaseSequence(), b.LastSequence(), b.ProducerID(), b.ProducerEpoch(),
+		b.LeaderEpoch(), b.Transactional(), b.Control(), horizon, position, timestampType(b), b.MaxTimestamp(), b.Size(), b.Magic(), b.Codec(), b.CRC(), b.VerifyCRC() == nil)
+}
+
+func timestampType(b batch.Batch) string {
+	if b.LogAppendTime() {
+		return "LogAppendTime"
+	}
+	return "CreateTime"
+}
+
+func (d *dump) record(b batch.Batch, r batch.Record) error {
+	size := func(bytes []byte) int {
+		if bytes == nil {
+			return -1
+		}
+		return len(bytes)
+	}
+	prefix := "| "
+	if !d.skipMetadata {
+		timestamp := r.Timestamp
+		if b.LogAppendTime() {
+			timestamp = b.MaxTimestamp()
+		}
+		sequence := b.BaseSequence()
+		if sequence >= 0 {
+			sequence = int32((int64(sequence) + int64(r.Offset-b.BaseOffset())) & 0x7fffffff)
+		}
+		keys := make([]string, len(r.Headers))
+		for i, h := range r.Headers {
+			keys[i] = h.Key
+		}
+		fmt.Fprintf(d.out, "| offset: %d %s: %d keySize: %d valueSize: %d sequence: %d headerKeys: [%s]",
+			r.Offset, timestampType(b), timestamp, size(r.Key), size(r.Value), sequence, strings.Join(keys, ","))
+		prefix = " "
+		if b.Control() {
+			if err := d.control(r); err != nil {
+				return err
+			}
+		}
+	}
+	if d.print && !b.Control() {
+		for _, part := range []struct {
+			name  string
+			bytes []byte
+		}{{"key", r.Key}, {"payload", r.Value}} {
+			if part.bytes != nil {
+				fmt.Fprintf(d.out, "%s%s: %s", prefix, part.name, part.bytes)
+				prefix = " "
+			}
+		}
+	}
+	fmt.Fprintln(d.out)
+	return nil
+}
+
+func (d *dump) control(r batch.Record) error {
+	kind, _, err := batch.ParseControl(r)
+	if err != nil {
+		return err
+	}
+	if kind != batch.ControlAbort && kind != batch.ControlCommit {
+		fmt.Fprintf(d.out, " controlType: %s(%d)", kind, kind)
+		return nil
+	}
+	var marker batch.EndTxnMarker
+	if err := marker.ReadFrom(r.Value); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, " endTxnMarker: %s coordinatorEpoch: %d", kind, marker.CoordinatorEpoch)
+	return nil
+}
