@@ -16,7 +16,8 @@
 //
 // Files: routes.go (THE table), one NN_name.go per API key with its decimal key; shared: api.go (owners), topics.go (names,
 // ids and where leaders are), forward.go (requests that the controller answers), wait.go (answers that wait for
-// partitions), fetch_cache.go, fetch_session.go, fetch_read.go and fetch_metadata.go (the parts of Fetch), metrics.go.
+// partitions), promise.go (answers that wait for a coordinator), fetch_cache.go, fetch_session.go, fetch_read.go and
+// fetch_metadata.go (the parts of Fetch), metrics.go.
 //
 // Not obvious:
 //   - Every API except Produce, Metadata and ApiVersions runs only when the connection's earlier requests are answered, so

@@ -26,7 +26,8 @@ func (s *shard) load() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(s.loaded)
-	if s.state != loading {
+	if s.state != loading { // dropped meanwhile: drop could not touch a machine that was being loaded
+		s.takeLocked(s.machine.Unloaded)
 		return
 	}
 	if err != nil {

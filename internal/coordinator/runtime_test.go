@@ -138,6 +138,31 @@ func TestWhileLoading(t *testing.T) {
 	})
 }
 
+// TestDroppedWhileLoading: a shard whose epoch ends before it is loaded is told so once, and has no turn.
+func TestDroppedWhileLoading(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var made []*table
+		w.r.o.Machine = func(int32) Machine {
+			made = append(made, &table{values: map[string]string{}})
+			return made[len(made)-1]
+		}
+		w.r.slots <- struct{}{}
+		w.r.slots <- struct{}{}
+		for range 2 {
+			w.epoch++
+			w.apply(w.partition(0, self))
+			synctest.Wait()
+		}
+		<-w.r.slots
+		<-w.r.slots
+		synctest.Wait()
+		w.want(w.read(0), "", nil)
+		if first, second := made[0], made[1]; first.loads != 0 || !first.unloaded || second.loads != 1 || second.unloaded {
+			t.Errorf("first %+v, second %+v", first, second)
+		}
+	})
+}
+
 // TestBatches: records of one turn become as many batches as the topic's limit asks for, in every codec, and one record
 // that does not fit is refused.
 func TestBatches(t *testing.T) {

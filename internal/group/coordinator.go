@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,7 @@ type Coordinator struct {
 	o       Options
 	runtime *coordinator.Runtime
 	meters  meters
+	held    atomic.Int64 // bytes that members of all groups make the node hold, about
 }
 
 type meters struct {
@@ -50,6 +52,9 @@ func New(o Options) *Coordinator {
 		rebalances: o.Metrics.Counter("moldau_group_rebalances_total", "Generations of groups that have begun."),
 		commits:    o.Metrics.Counter("moldau_group_offset_commits_total", "Offsets that groups have committed."),
 	}}
+	o.Metrics.GaugeFunc("moldau_group_member_bytes", "What members of groups make this node hold, about.", func() float64 {
+		return float64(c.held.Load())
+	})
 	o.Runtime.Topic = Topic
 	o.Runtime.Machine = func(int32) coordinator.Machine { return &shard{c: c, groups: map[string]*group{}} }
 	o.Runtime.Logger, o.Runtime.Metrics = o.Logger, o.Metrics

@@ -2,6 +2,7 @@ package group
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -47,6 +48,7 @@ type group struct {
 	subscribed map[string]bool      // topics that members want; nil: unknown
 	offsets    map[string]partition // by topic
 	heldBytes  int                  // of all members
+	held       *atomic.Int64        // the same of all groups of the node
 
 	first    bool              // the rebalance under way began with an empty group
 	newcomer bool              // during it, somebody came since the last look
@@ -61,8 +63,14 @@ type pending struct {
 	timeout coordinator.Timer
 }
 
-func newGroup(id string) *group {
-	return &group{id: id, since: -1, members: map[string]*member{}, instances: map[string]*member{}, pending: map[string]*pending{}, offsets: map[string]partition{}}
+func newGroup(id string, held *atomic.Int64) *group {
+	return &group{id: id, held: held, since: -1, members: map[string]*member{}, instances: map[string]*member{}, pending: map[string]*pending{}, offsets: map[string]partition{}}
+}
+
+// hold counts bytes that members make the node hold.
+func (g *group) hold(bytes int) {
+	g.heldBytes += bytes
+	g.held.Add(int64(bytes))
 }
 
 func (g *group) become(s state, nowMs int64) { g.state, g.since = s, nowMs }
@@ -77,7 +85,7 @@ func (g *group) add(m *member) {
 	if m.static() {
 		g.instances[*m.instance] = m
 	}
-	g.heldBytes += m.bytes()
+	g.hold(m.bytes())
 	delete(g.pending, m.id)
 }
 
@@ -88,7 +96,7 @@ func (g *group) remove(m *member) {
 	if m.static() && g.instances[*m.instance] == m {
 		delete(g.instances, *m.instance)
 	}
-	g.heldBytes -= m.bytes()
+	g.hold(-m.bytes())
 	if g.leader == m.id {
 		g.leader = ""
 		if len(g.order) > 0 {
@@ -99,9 +107,9 @@ func (g *group) remove(m *member) {
 
 // change gives a member what it says anew.
 func (g *group) change(m *member, protocols []protocol, rebalanceMs, sessionMs int32) {
-	g.heldBytes -= m.bytes()
+	g.hold(-m.bytes())
 	m.protocols, m.rebalance, m.session = protocols, rebalanceMs, sessionMs
-	g.heldBytes += m.bytes()
+	g.hold(m.bytes())
 }
 
 // allJoined reports whether the join needs to wait for nobody.

@@ -15,10 +15,11 @@ const (
 	// expected (classicGroupNewMemberJoinTimeoutMs).
 	newMemberJoinMs = 5 * 60 * 1000
 
-	// What one client can make a group hold. A group's record has to fit in one batch of the topic, 1 MiB by default, and
+	// What clients can make a group hold. A group's record has to fit in one batch of the topic, 1 MiB by default, and
 	// holds one of several subscriptions of each member, so that none of this stands in the way of a group that works.
 	maxMemberBytes = 4 << 20
 	maxGroupBytes  = 64 << 20
+	maxNodeBytes   = 256 << 20 // of all groups of the node
 	maxPending     = 10_000
 
 	// skippingVersion is the first version of JoinGroup that can tell a leader not to assign (KIP-814).
@@ -104,7 +105,7 @@ func (g *group) holds(j joiner) bool {
 	if m := g.members[j.req.MemberID]; m != nil {
 		n -= m.bytes()
 	}
-	return n <= maxMemberBytes && g.heldBytes+n <= maxGroupBytes
+	return n <= maxMemberBytes && g.heldBytes+n <= maxGroupBytes && g.held.Load()+int64(n) <= maxNodeBytes
 }
 
 // joinStatic lets a static member in that has no id yet: it is new, or it has been restarted and takes its old place.
@@ -229,7 +230,7 @@ func (g *group) succeed(old *member, id string) *member {
 	if g.leader == old.id {
 		g.leader = id
 	}
-	g.heldBytes += m.bytes() - old.bytes()
+	g.hold(m.bytes() - old.bytes())
 	return m
 }
 

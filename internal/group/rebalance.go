@@ -81,6 +81,7 @@ func (s *shard) complete(t *coordinator.Turn, g *group) {
 	g.generation++
 	s.c.meters.rebalances.Inc()
 	if len(g.order) == 0 {
+		s.c.o.Logger.Info("a group has no members any more", "group", g.id, "generation", g.generation)
 		g.protocol, g.leader = nil, ""
 		g.become(empty, t.NowMs())
 		g.readSubscriptions()
@@ -94,6 +95,7 @@ func (s *shard) complete(t *coordinator.Turn, g *group) {
 	g.protocol = &name
 	g.become(completing, t.NowMs())
 	g.readSubscriptions()
+	s.c.o.Logger.Info("a group has a new generation", "group", g.id, "generation", g.generation, "members", len(g.order), "protocol", name)
 	for _, m := range g.order {
 		s.answerJoin(t, m, g.joined(m))
 		s.expectHeartbeat(t, g, m, m.session)

@@ -2,6 +2,7 @@ package group
 
 import (
 	"bytes"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -88,13 +89,13 @@ func FuzzReplay(f *testing.F) {
 		v := kmsg.OffsetCommitValue{Version: version, Metadata: "m"}
 		f.Add(r.Key, v.AppendTo(nil))
 	}
-	g := newGroup("g")
+	g := newGroup("g", new(atomic.Int64))
 	g.add(&member{id: "m", protocols: []protocol{{"range", []byte("x")}}})
 	stored := groupRecord(g.value((*member).part), "g")
 	f.Add(stored.Key, stored.Value)
 	f.Add([]byte{0, 3, 0}, []byte{1})
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		s := &shard{groups: map[string]*group{}}
+		s := &shard{c: &Coordinator{}, groups: map[string]*group{}}
 		if s.Replay(coordinator.Record{Key: key, Value: value}) != nil {
 			return
 		}

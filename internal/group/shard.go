@@ -50,7 +50,7 @@ func (s *shard) replayOffset(r coordinator.Record) error {
 		return err
 	}
 	if g == nil {
-		g = newGroup(string(k.group))
+		g = newGroup(string(k.group), &s.c.held)
 		s.groups[g.id] = g
 	}
 	of := g.offsets[string(k.topic)]
@@ -77,17 +77,20 @@ func (s *shard) replayGroup(r coordinator.Record) error {
 	if err != nil {
 		return err
 	}
+	g := s.groups[string(id)]
 	if r.Value == nil {
-		delete(s.groups, string(id))
+		if g != nil {
+			g.hold(-g.heldBytes)
+			delete(s.groups, g.id)
+		}
 		return nil
 	}
 	v, err := readGroup(r.Value)
 	if err != nil {
 		return err
 	}
-	g := s.groups[string(id)]
 	if g == nil {
-		g = newGroup(string(id))
+		g = newGroup(string(id), &s.c.held)
 		s.groups[g.id] = g
 	}
 	g.protocolType, g.generation, g.protocol = v.ProtocolType, v.Generation, v.Protocol
@@ -157,6 +160,7 @@ func (s *shard) Unloaded(t *coordinator.Turn) {
 			s.answerJoin(t, m, &kmsg.JoinGroupResponse{ErrorCode: kerr.NotCoordinator.Code, Generation: -1, MemberID: m.id})
 			s.answerSync(t, m, &kmsg.SyncGroupResponse{ErrorCode: kerr.NotCoordinator.Code})
 		}
+		g.hold(-g.heldBytes)
 	}
 }
 

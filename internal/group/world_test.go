@@ -140,6 +140,9 @@ func (w *world) apply(records ...metadata.Record) {
 func (w *world) stop() {
 	w.gate.open()
 	w.c.Stop()
+	if held := w.c.held.Load(); held != 0 {
+		w.t.Errorf("%d bytes are still held of members that are gone", held)
+	}
 	w.must(w.store.Stop(true))
 }
 
