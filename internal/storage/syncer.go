@@ -27,14 +27,14 @@ const (
 	// startAhead is how many logs begin to write before the first of them is waited for.
 	startAhead = 64
 	// aloneTime is how long a round syncs one file after the other. Where the disk is quick, as all have begun to write,
-	// that takes half the CPU of a thread for each, and no longer; where it is not, threads overlap their waiting.
+	// that takes less CPU than a thread for each and little more time; where it is not, threads overlap their waiting.
 	aloneTime = 2 * time.Millisecond
 )
 
 // syncer is the group commit of one directory. Its one goroutine takes the logs in line that somebody waits for, and all
 // logs now and then; it syncs them in one round, lets each one's owner know as soon as it is done, and begins again with
-// what has come meanwhile. For those who wait there is no delay: the time of one round is what gathers appends for the
-// next.
+// what has come meanwhile. For those who wait there is no fixed delay: the time of one round is what gathers appends for
+// the next, and a little more where more are to be expected (gather).
 type syncer struct {
 	d       *Directory
 	metrics *syncMetrics
