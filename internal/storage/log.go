@@ -75,7 +75,7 @@ func (l *Log) AppendDone() {
 	if l.inLine.Load() == notInLine && l.inLine.CompareAndSwap(notInLine, patientInLine) {
 		l.dir.syncer.add(l)
 	}
-	if l.UnsyncedBytes() >= patienceBytes {
+	if l.UnsyncedBytes() >= lazyBytes {
 		l.Hurry()
 	}
 }

@@ -15,8 +15,8 @@ import (
 // How eagerly a log is synced for which nobody waits (Log.Hurry): a sync costs by the file rather than by the byte, so
 // that one which comes a little later does the work of many.
 const (
-	patience      = 10 * time.Millisecond
-	patienceBytes = 1 << 20 // of one log
+	lazyTime  = 10 * time.Millisecond
+	lazyBytes = 1 << 20 // of one log
 )
 
 // gatherTime is how long the syncer is idle at most between two rounds for the sake of the second. It is no more than half
@@ -135,7 +135,7 @@ func (s *syncer) await(stop <-chan struct{}, due *alarm) bool {
 
 // drain runs rounds until nothing in line is urgent or due, or the directory has failed.
 func (s *syncer) drain(stop <-chan struct{}, due *alarm) {
-	wait := patience
+	wait := lazyTime
 	if !s.d.o.FlushBeforeAck {
 		wait = s.d.o.LazySyncInterval // only to keep recovery short
 	}

@@ -130,7 +130,7 @@ func TestSomebodyWaits(t *testing.T) {
 func TestManyBytesWait(t *testing.T) {
 	counted(t, 2, 0, func(s *Store, c *syncs, logs []*Log) {
 		appendTo(t, logs[1], 1)
-		for logs[0].UnsyncedBytes() < patienceBytes-16<<10 {
+		for logs[0].UnsyncedBytes() < lazyBytes-16<<10 {
 			appendTo(t, logs[0], 1000)
 		}
 		synctest.Wait()
