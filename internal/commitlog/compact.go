@@ -167,6 +167,9 @@ type lastBatch struct {
 
 func (c *compaction) run() error {
 	todo, err := c.l.Compactable(c.o.FirstDirty, c.o.Now)
+	if err == nil {
+		c.done.FirstDirty = todo.FirstDirty
+	}
 	if err != nil || todo.DirtyBytes == 0 && todo.End == todo.FirstDirty {
 		return err
 	}
@@ -704,6 +707,9 @@ func (c *compaction) replace(group []view, a *active) error {
 	defer l.mu.Unlock()
 	if err := l.usableLocked(); err != nil {
 		return errors.Join(err, a.close()) // a crash at this point would be no other
+	}
+	if a.aborted == 0 {
+		a.txns = l.files.file(filepath.Join(c.dir, fileName(a.base, txnIndexSuffix))) // should it ever be made
 	}
 	at := c.placeLocked(group)
 	l.sealed = slices.Replace(slices.Clone(l.sealed), at, at+len(group), a.view)
