@@ -35,7 +35,7 @@ func (a *API) describeGroups(r *server.Request) server.Reply {
 				resp.Groups = append(resp.Groups, *g)
 				continue
 			case errors.Is(err, kerr.GroupIDNotFound):
-				resp.Groups = append(resp.Groups, deadGroup(id, req.Version))
+				resp.Groups = append(resp.Groups, deadGroup(id, req))
 			default:
 				failed := kmsg.NewDescribeGroupsResponseGroup()
 				failed.Group, failed.ErrorCode = id, wire.Code(err)
@@ -46,12 +46,14 @@ func (a *API) describeGroups(r *server.Request) server.Reply {
 	}, promises...)
 }
 
-func deadGroup(id string, version int16) kmsg.DescribeGroupsResponseGroup {
+func deadGroup(id string, req *kmsg.DescribeGroupsRequest) kmsg.DescribeGroupsResponseGroup {
 	g := kmsg.NewDescribeGroupsResponseGroup()
 	g.Group, g.State = id, "Dead"
-	if version >= 6 {
+	if req.Version >= 6 {
 		message := "Group " + id + " not found."
 		g.ErrorCode, g.ErrorMessage = kerr.GroupIDNotFound.Code, &message
+	} else if req.IncludeAuthorizedOperations {
+		g.AuthorizedOperations = groupOperations
 	}
 	return g
 }

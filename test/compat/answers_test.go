@@ -24,13 +24,29 @@ type answer struct{ kafka, ours string }
 // TestAnswers asks what no honest client asks and compares the answers with Apache Kafka's, which are kept in a file. Under
 // MOLDAU_EFFORT=night the file is compared with Apache Kafka itself.
 func TestAnswers(t *testing.T) {
-	kept := readAnswers(t)
+	kept := readAnswers(t, answersFile)
 	n := harness.Start(t)
 	ours := askAll(t, n.Addr)
 	if *update {
-		writeAnswers(t, ours, askAll(t, apacheKafka(t)))
+		var questions []string
+		for _, l := range lies() {
+			questions = append(questions, "batch: "+l.name)
+		}
+		for _, w := range wishes() {
+			questions = append(questions, w.name)
+		}
+		writeAnswers(t, answersFile, questions, ours, askAll(t, apacheKafka(t)))
 		return
 	}
+	compareAnswers(t, answersFile, kept, ours)
+	if os.Getenv("MOLDAU_EFFORT") == "night" {
+		compareKafka(t, kept, askAll(t, apacheKafka(t)))
+	}
+}
+
+// compareAnswers wants of us what the file says of us.
+func compareAnswers(t *testing.T, path string, kept map[string]answer, ours map[string]string) {
+	t.Helper()
 	for question, said := range ours {
 		want, ok := kept[question]
 		if want.ours == "" {
@@ -41,20 +57,23 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	if len(kept) != len(ours) {
-		t.Errorf("%d questions, %d answers in %s: run with -update", len(ours), len(kept), answersFile)
+		t.Errorf("%d questions, %d answers in %s: run with -update", len(ours), len(kept), path)
 	}
-	if os.Getenv("MOLDAU_EFFORT") != "night" {
-		return
-	}
-	for question, said := range askAll(t, apacheKafka(t)) {
+}
+
+// compareKafka wants of Apache Kafka what the file says of it.
+func compareKafka(t *testing.T, kept map[string]answer, kafkas map[string]string) {
+	t.Helper()
+	for question, said := range kafkas {
 		if said != kept[question].kafka {
 			t.Errorf("%s: Apache Kafka says %s, and the file %s", question, said, kept[question].kafka)
 		}
 	}
 }
 
-func apacheKafka(t *testing.T) string {
-	b := harness.ApacheKafka(t, harness.KafkaVersion).PrepareBroker(t)
+func apacheKafka(t *testing.T, extra ...string) string {
+	t.Helper()
+	b := harness.ApacheKafka(t, harness.KafkaVersion).PrepareBroker(t, extra...)
 	b.Spawn(t)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		if conn, err := net.Dial("tcp", b.Addr); err == nil {
@@ -96,9 +115,9 @@ func answerName(code int16) string {
 	return kerr.TypedErrorForCode(code).Message
 }
 
-func readAnswers(t *testing.T) map[string]answer {
+func readAnswers(t *testing.T, path string) map[string]answer {
 	t.Helper()
-	text, err := os.ReadFile(answersFile)
+	text, err := os.ReadFile(path)
 	if err != nil && !*update {
 		t.Fatal(err)
 	}
@@ -117,27 +136,21 @@ func readAnswers(t *testing.T) map[string]answer {
 	return kept
 }
 
-func writeAnswers(t *testing.T, ours, kafkas map[string]string) {
+func writeAnswers(t *testing.T, path string, questions []string, ours, kafkas map[string]string) {
 	t.Helper()
 	var text strings.Builder
-	fmt.Fprintf(&text, "# question, answer of Apache Kafka %s, ours if it is another. Written by: go test ./test/compat -run TestAnswers -update\n", harness.KafkaVersion)
-	line := func(question string) {
+	fmt.Fprintf(&text, "# question, answer of Apache Kafka %s, ours if it is another. Written by: go test ./test/compat -run %s -update\n", harness.KafkaVersion, t.Name())
+	for _, question := range questions {
 		fmt.Fprintf(&text, "%s\t%s", question, kafkas[question])
 		if ours[question] != kafkas[question] {
 			fmt.Fprintf(&text, "\t%s", ours[question])
 		}
 		text.WriteString("\n")
 	}
-	for _, l := range lies() {
-		line("batch: " + l.name)
-	}
-	for _, w := range wishes() {
-		line(w.name)
-	}
 	if err := os.MkdirAll("testdata", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(answersFile, []byte(text.String()), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
