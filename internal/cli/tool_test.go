@@ -26,7 +26,7 @@ func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	c, _, err := config.Load(config.Source{File: "test", Text: []byte("process.roles=broker,controller\nnode.id=1\n" +
 		"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\ncontroller.listener.names=CONTROLLER\n" +
-		"http.listeners=http://127.0.0.1:0\nlog.dirs=/disk\n")})
+		"http.listeners=http://127.0.0.1:0\nlog.dirs=/disk\ngroup.initial.rebalance.delay.ms=0\noffsets.topic.num.partitions=2\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
