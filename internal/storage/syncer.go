@@ -19,9 +19,9 @@ const (
 	lazyBytes = 1 << 20 // of one log
 )
 
-// gatherTime is how long the syncer is idle at most between two rounds for the sake of the second. It is no more than half
-// of what the first took, either.
-const gatherTime = time.Millisecond
+// gatherTime is how long the syncer is idle at most between two rounds for the sake of the second. It is no longer than the
+// first took, either.
+const gatherTime = 2 * time.Millisecond
 
 const (
 	// startAhead is how many logs begin to write before the first of them is waited for.
@@ -152,7 +152,7 @@ func (s *syncer) drain(stop <-chan struct{}, due *alarm) {
 		served, began := s.asked.Swap(0), s.d.o.Now()
 		s.round(round)
 		clear(round)
-		s.gather(stop, served, min(s.d.since(began)/2, gatherTime))
+		s.gather(stop, served, min(s.d.since(began), gatherTime))
 	}
 }
 
