@@ -159,15 +159,12 @@ func (a *app) listGroups(ctx context.Context, cl *client, c *clusterFlags, f gro
 		return strings.TrimSpace(filter) == "" || slices.ContainsFunc(strings.Split(filter, ","), func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), value) })
 	}
 	all := []group{}
-	width := 0
+	width := 15
 	for _, g := range listed.Sorted() {
 		if (g.ProtocolType == "consumer" || g.ProtocolType == "") && wanted(f.state, g.State) && wanted(f.kind, g.GroupType) {
 			all = append(all, group{g.Group, g.State, g.GroupType})
 			width = max(width, len(g.Group))
 		}
-	}
-	if len(all) == 0 {
-		width = 15
 	}
 	return a.result(c, all, func(w io.Writer) {
 		if f.state == "" && f.kind == "" {

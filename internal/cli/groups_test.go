@@ -35,7 +35,7 @@ func TestConsumerGroupsTool(t *testing.T) {
 	c.want(t, "", "1\n2\n3\n4\n", "console-producer", "--topic", "t", "--partition", "0")
 	c.want(t, "1\n2\n3\n", "", "console-consumer", "--topic", "t", "--group", "g", "--from-beginning", "--max-messages", "3")
 	c.want(t, "g\n", "", "consumer-groups", "--list")
-	c.want(t, "GROUP       STATE               \ng           Empty               \n", "", "consumer-groups", "--list", "--state")
+	c.want(t, "GROUP                     STATE               \ng                         Empty               \n", "", "consumer-groups", "--list", "--state")
 	c.want(t, "GROUP                     TYPE                 STATE               \n", "", "consumer-groups", "--list", "--type", "--state", "Stable,Dead")
 	c.want(t, "\nGROUP           TOPIC           PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG             CONSUMER-ID     HOST            CLIENT-ID\n"+
 		"g               t               0          3               4               1               -               -               -\n",

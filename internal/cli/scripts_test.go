@@ -38,6 +38,8 @@ func TestScriptsPassTheirArgumentsOn(t *testing.T) {
 		{"kafka-console-consumer.sh", "--topic t", "ran console-consumer --topic t\n"},
 		{"kafka-get-offsets.sh", "-x", "ran get-offsets -x\n"},
 		{"kafka-configs.sh", "-x", "ran configs -x\n"},
+		{"kafka-producer-perf-test.sh", "-x", "ran producer-perf-test -x\n"},
+		{"kafka-consumer-perf-test.sh", "-x", "ran consumer-perf-test -x\n"},
 		{"kafka-consumer-groups.sh", "-x", "ran consumer-groups -x\n"},
 		{"kafka-dump-log.sh", "-x", "ran dump-log -x\n"},
 		{"kafka-delete-records.sh", "-x", "ran delete-records -x\n"},
