@@ -44,9 +44,12 @@ func TestCompactionBesideEverything(t *testing.T) {
 				if errors.Is(err, kerr.OffsetOutOfRange) {
 					return
 				}
-				if err != nil || r.Region == nil {
-					t.Errorf("read at %d: %+v, %v", next, r, err)
+				if err != nil {
+					t.Errorf("read at %d: %v", next, err)
 					return
+				}
+				if r.Region == nil {
+					return // what lay here went since the log end was asked for, and the next batch is beyond that
 				}
 				b, err := r.Region.ReadAll()
 				r.Region.Release()

@@ -1,7 +1,7 @@
 // Package commitlog is one partition's log on disk, in Kafka's own files.
 //
 // It owns segments and their indexes, leader epochs, the state of idempotent and transactional producers, recovery,
-// truncation and retention, and a bounded set of open descriptors. It does not own which partitions there are, when to
+// truncation, retention and compaction, and a bounded set of open descriptors. It does not own which partitions there are, when to
 // sync, where recovery points are kept (storage), what the high watermark is (replica), or what a valid batch is (batch).
 //
 // Files of a log, in the folder topic-partition; N is an offset in 20 digits:
@@ -30,16 +30,19 @@
 //     a sync, or a truncation, the log has failed until it is opened again, and every call answers KAFKA_STORAGE_ERROR.
 //  6. Retention and SetLogStart never pass the deletion bound, and segments go only below the recovery point, so that the
 //     producers' state outlives their records.
+//  7. Compaction changes only what lies below the recovery point and the last stable offset, and leaves no gap between
+//     segments: recovery takes one for a lost end.
 //
 // Goroutines: none of its own. Writers hold Log.mu, also while they write to the disk, but never while they wait for a
 // sync, save the rare ones of an epoch change, a truncation and a clean stop. Readers take no lock of the log: Bounds is
-// an immutable look at everything that can be read. Below Log.mu there are only the locks of a file and of Files, which
-// are leaves, held one at a time.
+// an immutable look at everything that can be read. Log.reshape comes before Log.mu; whoever takes segments out of the log
+// holds it, also across syncs, and no append does. Below Log.mu there are only the locks of a file and of Files, which are
+// leaves, held one at a time.
 //
 // Source files: log.go (type, bounds, close), append.go, roll.go, sync.go, read.go, time.go (lookups by time), segment.go,
 // index.go, txn_index.go, epochs.go, producers.go, snapshot.go,
 // sequences.go, load.go (Open, leftovers), recover.go, scan.go,
-// truncate.go, retain.go, files.go (descriptors), reserve.go (space set aside), names.go, config.go.
+// truncate.go, retain.go, compact.go (one compaction), compact_map.go (its map of keys), compact_txn.go, files.go (descriptors), reserve.go (space set aside), names.go, config.go.
 //
 // Not obvious:
 //   - Index entries wait in memory and are written in groups, so an append is one write. Until then readers find them in

@@ -37,6 +37,7 @@ func (l *loader) assemble() Node {
 		},
 		Producers: Producers{ExpiryMs: l.int32("producer.id.expiration.ms"), ExpiryCheckMs: l.int32("producer.id.expiration.check.interval.ms")},
 		Retention: Retention{CheckMs: l.int64("log.retention.check.interval.ms")},
+		Cleaner:   l.cleaner(),
 		Groups: Groups{
 			Partitions:        l.int32("offsets.topic.num.partitions"),
 			ReplicationFactor: int16(l.int32("offsets.topic.replication.factor")),
@@ -174,6 +175,28 @@ func (l *loader) bootstrap() []Address {
 		addresses = append(addresses, address)
 	}
 	return addresses
+}
+
+func (l *loader) cleaner() Cleaner {
+	c := Cleaner{
+		Threads: l.int32("log.cleaner.threads"), MapBytes: l.int64("log.cleaner.dedupe.buffer.size"),
+		MapLoad: l.get("log.cleaner.io.buffer.load.factor").double, BufferBytes: l.int32("log.cleaner.io.buffer.size"),
+		BytesPerSecond: l.get("log.cleaner.io.max.bytes.per.second").double, BackoffMs: l.int64("log.cleaner.backoff.ms"),
+	}
+	if !l.bool("log.cleaner.enable") {
+		c.Threads = 0
+	}
+	if c.MapLoad <= 0 || c.MapLoad > 1 {
+		l.fault("log.cleaner.io.buffer.load.factor", "want more than 0 and at most 1")
+	}
+	if c.BytesPerSecond <= 0 {
+		l.fault("log.cleaner.io.max.bytes.per.second", "want more than 0")
+	}
+	// Mirrors LogCleaner.validateReconfiguration.
+	if least := int64(1<<20) * int64(max(1, c.Threads)); c.MapBytes < least {
+		l.fault("log.cleaner.dedupe.buffer.size", "want at least 1 MiB per thread of log.cleaner.threads, so %d", least)
+	}
+	return c
 }
 
 // retention mirrors the checks of KafkaConfig.validateValues on the keys from which topics take their defaults.

@@ -21,6 +21,7 @@ type Node struct {
 	Topics    Topics
 	Producers Producers
 	Retention Retention
+	Cleaner   Cleaner
 	Groups    Groups
 }
 
@@ -121,6 +122,16 @@ type Producers struct {
 // Retention is the background work that deletes old segments.
 type Retention struct {
 	CheckMs int64
+}
+
+// Cleaner is the background work that compacts logs.
+type Cleaner struct {
+	Threads        int32 // 0 = it does not run
+	MapBytes       int64
+	MapLoad        float64 // how full the map may get, of (0, 1]
+	BufferBytes    int32
+	BytesPerSecond float64
+	BackoffMs      int64
 }
 
 // Groups is consumer groups and their offsets.

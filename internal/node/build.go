@@ -143,6 +143,10 @@ func (n *Node) open() error {
 		RecoveryThreads:   int(cfg.Storage.RecoveryThreads),
 		RetentionInterval: milliseconds(cfg.Retention.CheckMs),
 		ProducerExpiryMs:  int64(cfg.Producers.ExpiryMs),
+		Cleaner: storage.CleanerOptions{
+			Threads: int(cfg.Cleaner.Threads), MapBytes: cfg.Cleaner.MapBytes, MapLoad: cfg.Cleaner.MapLoad,
+			BufferBytes: int(cfg.Cleaner.BufferBytes), BytesPerSecond: cfg.Cleaner.BytesPerSecond, Backoff: milliseconds(max(1, cfg.Cleaner.BackoffMs)),
+		},
 	})
 	if err != nil {
 		return &dataError{err}

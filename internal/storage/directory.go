@@ -43,6 +43,7 @@ type Directory struct {
 	syncer  *syncer
 	keeper  *keeper
 	space   *space
+	cleaned *cleaned
 
 	partitions int // folders here; guarded by Store.mu
 
@@ -197,6 +198,9 @@ func (d *Directory) load() error {
 		return fmt.Errorf("read %s: %w", journalFile, err)
 	}
 	if err := d.adoptCheckpoints(found); err != nil {
+		return err
+	}
+	if d.cleaned, err = openCleaned(d); err != nil {
 		return err
 	}
 	d.syncer = newSyncer(d)

@@ -2,7 +2,7 @@
 // nobody waits for or that many wait for together.
 //
 // It owns the log directories (meta.properties, .lock, .kafka_cleanshutdown, moldau.reserve), the side journal and
-// Kafka's text checkpoints, group commit, background retention, delayed deletion of folders, the watch over free space,
+// Kafka's text checkpoints, group commit, background retention and compaction, delayed deletion of folders, the watch over free space,
 // and the failure of a directory. It does not own a log's files (commitlog), the metadata log (quorum), or who leads a
 // partition and when a record counts (replica).
 //
@@ -20,7 +20,8 @@
 //  7. A folder is an open log's, a known closed one's, or named -delete, -stray or -future. It is never two logs'.
 //  8. What an unclean start has to read is bounded per directory (Options.RecoveryBytes), however many logs there are.
 //
-// Goroutines: per directory one syncer and one keeper (journal, checkpoints, space); one for retention and removal; and
+// Goroutines: per directory one syncer and one keeper (journal, checkpoints, space); one for retention and removal, one for compaction and as
+// many for its jobs as it has threads; and
 // jobs of Run, a goroutine each at most Options.RecoveryThreads per directory at a time. All are started by Start or Run
 // and waited for by Stop. Everything exported is safe for concurrent use, except what says otherwise.
 //
@@ -30,8 +31,8 @@
 //
 // Locks: keeper.telling (from reading a log's state until the journal has it) or Log.use (shared by background work in a
 // folder, exclusive to rename it) comes first, never both; under it one of journal.mu, the commitlog's own, or the short
-// ones: Store.mu, keeper.mu, syncer.mu, retention.mu, workers.mu, space.mu, none of which is held with another. telling,
-// use, journal.mu and space.mu are held across disk operations.
+// ones: Store.mu, keeper.mu, syncer.mu, retention.mu, cleaner.mu, pacer.mu, cleaned.mu, workers.mu, space.mu, none of which
+// is held with another. telling, use, journal.mu, cleaned.mu and space.mu are held across disk operations.
 //
 // Not obvious:
 //   - The journal knows the fingerprints of the checkpoint files we wrote. One with another content means that Apache

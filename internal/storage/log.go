@@ -26,6 +26,9 @@ type Log struct {
 	// use is held shared by background work in the folder, which knows it by name, and exclusively to rename it away.
 	use  xsync.RWMutex
 	gone atomic.Bool // renamed for deletion; set under use
+	// leaves is closed before use is taken to rename the folder: whoever holds use for long lets go of it.
+	leaves  chan struct{}
+	leaving atomic.Bool // leaves is closed, or about to be
 }
 
 // TopicPartition returns which partition this is.
@@ -170,7 +173,13 @@ func (l *Log) cut(to kafka.Offset, cut func() error) error {
 	if err := l.dir.journal.write([]change{news}); err != nil {
 		return err
 	}
-	return cut()
+	if err := l.dir.cleaned.lower(l.tp, to); err != nil {
+		return err
+	}
+	if err := cut(); err != nil {
+		return err
+	}
+	return l.dir.cleaned.lower(l.tp, l.LogEnd()) // which may be less, but what lies between is gone
 }
 
 // Fail takes the whole directory out of service: every log in it answers KAFKA_STORAGE_ERROR from now on.

@@ -3,6 +3,7 @@ package storage
 // declareMetrics declares what the node counts about its disks.
 func (s *Store) declareMetrics() {
 	m := s.o.Metrics
+	s.cleaner.declareMetrics()
 	sync := &syncMetrics{
 		seconds: m.Seconds("moldau_log_sync_seconds", "Time to make one partition's log durable."),
 		rounds:  m.Counter("moldau_log_sync_rounds_total", "Group commits: rounds of the syncers of all log directories."),

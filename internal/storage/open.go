@@ -177,6 +177,9 @@ func (s *Store) checkOwner(d *Directory, tp kafka.TopicPartition, id kafka.Topic
 func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cfg commitlog.Config, created bool) (*Log, error) {
 	folder := filepath.Join(d.path, tp.String())
 	if created {
+		if err := d.cleaned.forget(tp); err != nil { // of an older topic of the name
+			return nil, err
+		}
 		if err := s.o.FS.MkdirAll(folder); err != nil {
 			return nil, err
 		}
@@ -196,7 +199,11 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{Log: log, tp: tp, id: id, dir: d}
+	if err := d.cleaned.lower(tp, log.LogEnd()); err != nil {
+		log.Abandon()
+		return nil, err
+	}
+	l := &Log{Log: log, tp: tp, id: id, dir: d, leaves: make(chan struct{})}
 	// What was recovered is durable, but a watermark beyond it would be one of records that are gone.
 	l.SetHighWatermark(min(max(memory.highWatermark, log.LogStart()), log.LogEnd()))
 	if recovery.TruncatedBytes > 0 || recovery.Took > time.Second {
@@ -269,6 +276,7 @@ func (s *Store) Delete(l *Log) error {
 	if err := l.dir.Err(); err != nil {
 		return err
 	}
+	s.cleaner.leave(l)
 	l.use.Lock()
 	defer l.use.Unlock()
 	if l.gone.Swap(true) {
@@ -281,6 +289,9 @@ func (s *Store) Delete(l *Log) error {
 	}
 	s.forget(l.dir, l.tp, l.id)
 	s.retention.doom(doomed{dir: l.dir, path: renamed, due: s.o.Now().Add(delay)})
+	if err := l.dir.cleaned.forget(l.tp); err != nil {
+		return l.dir.ioFailed(fmt.Errorf("delete %s: %w", l.tp, err))
+	}
 	return nil
 }
 

@@ -39,7 +39,8 @@ type Options struct {
 	SpaceInterval      time.Duration // between two looks at the free space, only while something is written or full; 1 second
 	LazySyncInterval   time.Duration // 1 minute
 	ProducerExpiryMs   int64         // producer.id.expiration.ms; 1 day
-	RecoveryBytes      int64         // most that an unclean start has to read per directory, about; 256 MiB
+	Cleaner            CleanerOptions
+	RecoveryBytes      int64 // most that an unclean start has to read per directory, about; 256 MiB
 }
 
 func (o *Options) setDefaults() {
@@ -65,6 +66,7 @@ type Store struct {
 	dirs      []*Directory
 	workers   *workers
 	retention *retention
+	cleaner   *cleaner
 	failures  chan *Directory
 
 	stop    chan struct{}
@@ -96,6 +98,7 @@ func OpenDirectories(o Options) (*Store, error) {
 		workers:  newWorkers(o.RecoveryThreads * len(o.Dirs)),
 	}
 	s.retention = newRetention(s)
+	s.cleaner = newCleaner(s)
 	if err := s.openDirectories(); err != nil {
 		return nil, errors.Join(err, s.closeDirectories())
 	}
@@ -279,6 +282,7 @@ func (s *Store) Start() error {
 		s.running.Go(func() { d.keeper.run(s.stop) })
 	}
 	s.running.Go(func() { s.retention.run(s.stop) })
+	s.running.Go(func() { s.cleaner.run(s.stop) })
 	return nil
 }
 
