@@ -3,8 +3,10 @@ package commitlog
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"testing"
 
+	"moldau/internal/batch"
 	"moldau/internal/vfs"
 )
 
@@ -81,5 +83,53 @@ func BenchmarkRecovery(b *testing.B) {
 			b.Fatal(err)
 		}
 		again.Abandon()
+	}
+}
+
+// BenchmarkCompact compacts logs of 32 MB in which each key has many records. Bytes are those of the log; each is read
+// twice.
+func BenchmarkCompact(b *testing.B) {
+	for _, codec := range []batch.Codec{batch.None, batch.LZ4, batch.Zstd} {
+		b.Run(codec.String(), func(b *testing.B) {
+			var bytes int64
+			for b.Loop() {
+				b.StopTimer()
+				c := DefaultConfig()
+				c.Compact, c.SegmentBytes = true, 8<<20
+				fs := vfs.NewOS()
+				o := testOptions(fs, c)
+				o.Dir, o.Files = b.TempDir(), NewFiles(fs, 64)
+				l, _, err := Open(o)
+				if err != nil {
+					b.Fatal(err)
+				}
+				value := make([]byte, 100)
+				for n := 0; l.Size() < 32<<20; {
+					bu := batch.NewBuilder(batch.BuildOptions{Codec: codec})
+					for range 100 {
+						rand.NewChaCha8([32]byte{byte(n), byte(n >> 8), byte(n >> 16)}).Read(value)
+						bu.Add(batch.Record{Timestamp: startMs, Key: fmt.Appendf(nil, "key %d", n*7919%20011), Value: value})
+						n++
+					}
+					if _, err := l.Append(bu.Build(), AppendOptions{}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				l.SetDeletionBound(l.LogEnd())
+				if err := l.AdvanceRecoveryPoint(); err != nil {
+					b.Fatal(err)
+				}
+				bytes = l.Size()
+				b.StartTimer()
+				done, err := l.Compact(CompactOptions{Now: o.Now(), MapBytes: 128 << 20, MapLoad: 0.9, BufferBytes: 256 << 10, Pace: func(int) error { return nil }})
+				b.StopTimer()
+				if err != nil || done.SegmentsNew == 0 {
+					b.Fatalf("%+v, %v", done, err)
+				}
+				l.Abandon()
+				b.StartTimer()
+			}
+			b.SetBytes(bytes)
+		})
 	}
 }
