@@ -48,6 +48,7 @@ func (a *app) apiVersions(ctx context.Context, cl *client, c *clusterFlags) erro
 	}
 	all := []brokerAPIs{}
 	var failed error
+	javaNames := strings.NewReplacer("ACLs", "Acls", "ID", "Id", "SASL", "Sasl", "SCRAM", "Scram")
 	for _, b := range brokers {
 		v := versions[b.NodeID]
 		if v.Err != nil {
@@ -58,7 +59,7 @@ func (a *app) apiVersions(ctx context.Context, cl *client, c *clusterFlags) erro
 		v.EachKeySorted(func(key, lowest, highest int16) {
 			api := servedAPI{Key: key, Name: "UNKNOWN", Min: lowest, Max: highest}
 			if req := kmsg.RequestForKey(key); req != nil {
-				api.Name = kmsg.NameForKey(key)
+				api.Name = javaNames.Replace(kmsg.NameForKey(key))
 				if usable := min(highest, req.MaxVersion()); usable >= lowest {
 					api.Usable = &usable
 				}

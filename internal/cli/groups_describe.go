@@ -247,7 +247,7 @@ func (g *describedGroup) printMembers(w io.Writer, verbose bool) {
 func (g *describedGroup) printState(w io.Writer) {
 	printColumns(w, [][]string{
 		{"GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"},
-		{g.Group, g.Coordinator, g.Strategy, g.State, strconv.Itoa(len(g.Members))},
+		{g.Group, g.Coordinator, cmp.Or(g.Strategy, "-"), g.State, strconv.Itoa(len(g.Members))},
 	}, []int{15, 25, 20, 20, 0}, "")
 }
 
