@@ -1,8 +1,8 @@
 // Package harness starts the built binary and the genuine clients that test suites drive against it.
 //
 // It owns the build of the binary, node processes (start, stop, kill, logs), the machine-wide lock that keeps suites with
-// processes apart, and the fetching of clients by their ordinary package tools: Apache Kafka by Maven, Python clients by
-// pip. It does not own any check.
+// processes apart, and the fetching of clients by their ordinary package tools: Apache Kafka by Maven, clients of Python by
+// pip, those of Node.js by npm. It does not own any check.
 //
 // Invariants:
 //  1. Everything listens on loopback, on ports that were free, and ends with its test.
