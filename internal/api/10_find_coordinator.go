@@ -22,6 +22,9 @@ const (
 	coordinatesTransaction = 1
 )
 
+// leastSegmentBytes is the least that a topic can have. A node may be told less for this one, by an old file.
+const leastSegmentBytes = 1 << 20
+
 // findCoordinator answers FindCoordinator: which broker keeps a group. The first to ask has the internal topic created.
 // Mirrors KafkaApis.handleFindCoordinatorRequest.
 func (a *API) findCoordinator(r *server.Request) server.Reply {
@@ -91,7 +94,7 @@ func (a *API) ensureOffsets(r *server.Request, key string) error {
 	for _, c := range []struct{ name, value string }{
 		{"cleanup.policy", "compact"},
 		{"compression.type", "producer"},
-		{"segment.bytes", strconv.Itoa(int(a.o.Offsets.SegmentBytes))},
+		{"segment.bytes", strconv.Itoa(max(int(a.o.Offsets.SegmentBytes), leastSegmentBytes))},
 	} {
 		entry := kmsg.NewCreateTopicsRequestTopicConfig()
 		entry.Name, entry.Value = c.name, &c.value

@@ -22,13 +22,14 @@ const (
 
 // Outcome is what one run of a seed came to.
 type Outcome struct {
-	Plan   Plan
-	Broken []string // promises
-	Sum    uint64   // hash of all that happened
-	Acked  int
-	Struck [faultKinds]int
-	Tail   string   // the events before the first broken promise was noticed
-	Trace  []string // every event, if it was asked for
+	Plan    Plan
+	Broken  []string // promises
+	Sum     uint64   // hash of all that happened
+	Acked   int      // records
+	Commits int      // of a group that were acked
+	Struck  [faultKinds]int
+	Tail    string   // the events before the first broken promise was noticed
+	Trace   []string // every event, if it was asked for
 }
 
 // course is one run: a node, clients, faults, and at the end a quiet time in which everything must work and all that was
@@ -82,7 +83,7 @@ func Run(seed uint64, o Options) Outcome {
 		c.history.close()
 	}
 	c.out.Broken = append(c.out.Broken, c.history.Broken()...)
-	c.out.Sum, c.out.Acked = w.Sum(), c.history.Acked()
+	c.out.Sum, c.out.Acked, c.out.Commits = w.Sum(), c.history.Acked(), c.history.Commits()
 	if o.Whole {
 		c.out.Trace = w.trace
 	}
@@ -228,6 +229,11 @@ func (c *course) hire() {
 		work(p.run)
 		work(c.client(fmt.Sprintf("consumer%d", i)).consume)
 	}
+	if c.plan.Group {
+		for i := range 3 {
+			work((&member{client: c.client(fmt.Sprintf("member%d", i))}).run)
+		}
+	}
 }
 
 func (c *course) client(name string) *client {
@@ -244,18 +250,26 @@ func (c *course) quiet() {
 	}
 	end := time.Now().Add(patience)
 	for i, p := range c.topics.all() {
-		done := make(chan struct{})
-		ctx, cancel := context.WithDeadline(context.Background(), end)
-		go func() {
-			defer close(done)
-			checker := c.client(fmt.Sprintf("checker%d", i))
-			defer checker.close()
-			checker.checkAlive(ctx, p)
-		}()
-		if !c.world.Within(2*patience, closed(done)) {
-			c.fail("%v: reading it back does not end", p)
-		}
-		cancel()
+		c.check(fmt.Sprintf("checker%d", i), end, p.String(), func(ctx context.Context, checker *client) { checker.checkAlive(ctx, p) })
+	}
+	if c.plan.Group {
+		c.check("auditor", time.Now().Add(patience), "the group", func(ctx context.Context, checker *client) { checker.checkGroup(ctx) })
+	}
+}
+
+// check has one client look at something.
+func (c *course) check(name string, end time.Time, what string, look func(ctx context.Context, checker *client)) {
+	done := make(chan struct{})
+	ctx, cancel := context.WithDeadline(context.Background(), end)
+	defer cancel()
+	go func() {
+		defer close(done)
+		checker := c.client(name)
+		defer checker.close()
+		look(ctx, checker)
+	}()
+	if !c.world.Within(2*patience, closed(done)) {
+		c.fail("%s: reading it back does not end", what)
 	}
 }
 

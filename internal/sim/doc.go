@@ -15,7 +15,8 @@
 // Files: world.go (driver), network.go, disk.go, host.go (start, stop, kill, power loss), course.go (one run from start to
 // verdict), faults.go (what a seed draws, and each kind of harm), crew.go and client.go (who works), work_*.go (what they
 // do), history.go (what they were told), check_*.go (one promise each: acked.go what was acked stays, producer.go once and
-// in order, start.go deletions), mutants.go (planted bugs). TRACK_RECORD.md lists what was found.
+// in order, start.go deletions, group.go one owner of a partition and commits that stay), mutants.go (planted bugs).
+// TRACK_RECORD.md lists what was found.
 //
 // Not obvious:
 //   - Tests of this package run under the build tag "sim", which makes the locks of xsync visible to synctest. TestMain,

@@ -21,6 +21,7 @@ type Plan struct {
 	RetainBytes   int64 // retention.bytes of topics, 0 for none
 	Snapshots     bool  // the metadata log is cut into small segments, snapshots and deletions of both
 	Large         bool  // records of up to 3 kB, so that a batch is on several pages
+	Group         bool  // members of a group commit offsets
 	Faults        []Fault
 }
 
@@ -65,6 +66,7 @@ func Draw(rng *rand.Rand) Plan {
 	if !p.deadly() {
 		p.Faults = append(p.Faults, Kill+Fault(rng.IntN(2)))
 	}
+	p.Group = one(2)
 	return p
 }
 
@@ -90,6 +92,9 @@ log.retention.check.interval.ms=500
 log.dirs=` + strings.Join(p.dirs(), ",") + "\n"
 	if p.Snapshots {
 		s += "internal.metadata.log.segment.bytes=2000\nmetadata.log.max.record.bytes.between.snapshots=1000\nmetadata.max.retention.bytes=5000\n"
+	}
+	if p.Group {
+		s += groupProperties
 	}
 	if p.Lazy {
 		s += "log.flush.before.ack=false\n"
@@ -117,9 +122,15 @@ func (c *course) strike(f Fault) {
 		}
 	case SlowPeer:
 		peers := []string{"producer0>n1", "producer1>n1", "consumer0>n1", "consumer1>n1", "admin>n1"}
+		if c.plan.Group {
+			peers = append(peers, "member0>n1", "member1>n1")
+		}
 		c.world.Hold(peers[rng.IntN(len(peers))], c.while())
 	case SlowDisk:
 		parts := []string{"/orders-0/", "/orders-1/", "/__cluster_metadata-0/", "/moldau.journal", " sync", " rename", ".index"}
+		if c.plan.Group {
+			parts = append(parts, "/__consumer_offsets-")
+		}
 		c.world.Hold(parts[rng.IntN(len(parts))], c.while())
 	case FullDisk:
 		usage, err := c.host.mem.Usage("/")
@@ -142,6 +153,9 @@ func (c *course) trouble() *trouble {
 		vfs.OpRename, vfs.OpRemove, vfs.OpCreate, vfs.OpTruncate, vfs.OpRead, vfs.OpRead, vfs.OpOpen, vfs.OpList,
 	}
 	paths := []string{"/", "/", "/orders-", "/orders-0/", "/__cluster_metadata-0/", "/moldau.journal", ".log"}
+	if c.plan.Group {
+		paths = append(paths, "/__consumer_offsets-")
+	}
 	return &trouble{kind: kinds[c.rng.IntN(len(kinds))], path: paths[c.rng.IntN(len(paths))], nth: 1 + c.rng.IntN(30)}
 }
 

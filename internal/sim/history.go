@@ -27,6 +27,11 @@ type History struct {
 	faults   []string        // promises that were broken while it ran
 	ackCount int
 	losses   int // power losses under the weaker promise
+
+	generation  int32 // of the group, the highest that somebody has a part of
+	generations map[int32]*generationOf
+	commits     map[int32]*committedOffset // by partition
+	commitCount int
 }
 
 // told is what is known of one partition.
@@ -62,6 +67,7 @@ func NewHistory(plan Plan, tell func(fault string)) *History {
 		lazy: plan.Lazy, retainBytes: plan.RetainBytes, recordBytes: recordBytes, tell: tell,
 		attempts: make(map[string]bool), logs: make(map[Partition]*told), owners: make(map[int64]string),
 		gone: make(map[kafka.TopicID]fate), ordered: make(map[string]bool),
+		generations: make(map[int32]*generationOf), commits: make(map[int32]*committedOffset),
 	}
 }
 
@@ -101,6 +107,13 @@ func (h *History) Acked() int {
 	return h.ackCount
 }
 
+// Commits returns how many commits of a group have been acked.
+func (h *History) Commits() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.commitCount
+}
+
 // seen returns the highest watermark that a client was told.
 func (h *History) seen(p Partition) kafka.Offset {
 	h.mu.Lock()
@@ -130,6 +143,7 @@ func (h *History) survived(kept map[Partition]span) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.losses++
+	h.forgetCommitsLocked()
 	for p, t := range h.logs {
 		s := kept[Partition{id: p.id, number: p.number}]
 		for offset := range t.acks {

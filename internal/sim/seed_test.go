@@ -50,12 +50,13 @@ func TestSeeds(t *testing.T) {
 		}
 		return
 	}
-	acked, void := 0, 0
+	acked, commits, void := 0, 0, 0
 	var struck [faultKinds]int
 	for seed := range uint64(howMany(t)) {
 		o := run(t, seed+1, Options{})
 		report(t, seed+1, o)
 		acked += o.Acked
+		commits += o.Commits
 		for f, n := range o.Struck {
 			struck[f] += n
 		}
@@ -66,9 +67,9 @@ func TestSeeds(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d records acked, %d void runs, faults: %s", acked, void, tally(struck))
-	if acked == 0 || struck[Kill]+struck[PowerLoss] == 0 {
-		t.Error("no run had both acked records and deaths: nothing was tested")
+	t.Logf("%d records and %d commits acked, %d void runs, faults: %s", acked, commits, void, tally(struck))
+	if acked == 0 || commits == 0 || struck[Kill]+struck[PowerLoss] == 0 {
+		t.Error("no run had acked records, acked commits and deaths: nothing was tested")
 	}
 }
 

@@ -1,0 +1,209 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// theGroup is the group whose members share the partitions of "orders".
+const theGroup = "readers"
+
+// member takes part in a group: it joins, commits numbers for what it owns, and leaves or falls silent now and then.
+type member struct {
+	*client
+	id         string
+	generation int32
+	owned      []int32
+	in         bool // it has its part of the generation
+}
+
+func (m *member) run(ctx context.Context) {
+	defer m.close()
+	for ctx.Err() == nil {
+		m.rest(ctx)
+		switch n := m.rng.IntN(80); {
+		case !m.in:
+			m.join(ctx)
+		case n == 0:
+			m.leave(ctx)
+		case n == 1:
+			m.id, m.in = "", false // it is gone without a word, and another comes in its place
+		case n < 20:
+			m.beat(ctx)
+		case n < 65 && len(m.owned) > 0:
+			m.commit(ctx, m.owned[m.rng.IntN(len(m.owned))])
+		default:
+			m.look(ctx)
+		}
+	}
+}
+
+// told says what an answer means for a member. It reports whether all is well.
+func (m *member) told(err error) bool {
+	switch {
+	case err == nil:
+		return true
+	case errors.Is(err, kerr.RebalanceInProgress):
+		m.in = false
+	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration):
+		m.id, m.in = "", false
+	case errors.Is(err, kerr.UnknownServerError):
+		m.history.fault("%s: %v", m.name, err)
+	}
+	return false
+}
+
+// send sends a request whose answer has a code.
+func send[R kmsg.Response](ctx context.Context, c *client, req kmsg.Request, code func(R) int16) (resp R, err error) {
+	answer, err := c.do(ctx, req)
+	if err != nil {
+		return resp, err
+	}
+	resp = answer.(R)
+	return resp, kerr.ErrorForCode(code(resp))
+}
+
+func (m *member) join(ctx context.Context) {
+	find := kmsg.NewFindCoordinatorRequest()
+	find.Version, find.CoordinatorKey = 3, theGroup
+	if _, err := send(ctx, m.client, &find, func(r *kmsg.FindCoordinatorResponse) int16 { return r.ErrorCode }); !m.told(err) {
+		return
+	}
+	req := kmsg.NewJoinGroupRequest()
+	req.Version, req.Group, req.ProtocolType, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 9, theGroup, "consumer", 6000, 2000
+	p := kmsg.NewJoinGroupRequestProtocol()
+	p.Name = "shares"
+	req.Protocols = append(req.Protocols, p)
+	req.MemberID = m.id
+	code := func(r *kmsg.JoinGroupResponse) int16 { return r.ErrorCode }
+	joined, err := send(ctx, m.client, &req, code)
+	if errors.Is(err, kerr.MemberIDRequired) {
+		m.id = joined.MemberID
+		req.MemberID = m.id
+		joined, err = send(ctx, m.client, &req, code)
+	}
+	if !m.told(err) {
+		return
+	}
+	m.id, m.generation = joined.MemberID, joined.Generation
+	m.sync(ctx, joined)
+}
+
+func (m *member) sync(ctx context.Context, joined *kmsg.JoinGroupResponse) {
+	req := kmsg.NewSyncGroupRequest()
+	req.Version, req.Group, req.MemberID, req.Generation = 5, theGroup, m.id, m.generation
+	req.ProtocolType, req.Protocol = joined.ProtocolType, joined.Protocol
+	var ids []string
+	for _, other := range joined.Members {
+		ids = append(ids, other.MemberID)
+	}
+	slices.Sort(ids)
+	for i, id := range ids {
+		var part []string
+		for p := i; p < partitions; p += len(ids) {
+			part = append(part, strconv.Itoa(p))
+		}
+		a := kmsg.NewSyncGroupRequestGroupAssignment()
+		a.MemberID, a.MemberAssignment = id, []byte(strings.Join(part, ","))
+		req.GroupAssignment = append(req.GroupAssignment, a)
+	}
+	resp, err := send(ctx, m.client, &req, func(r *kmsg.SyncGroupResponse) int16 { return r.ErrorCode })
+	if !m.told(err) {
+		return
+	}
+	m.owned = m.owned[:0]
+	for text := range strings.SplitSeq(string(resp.MemberAssignment), ",") {
+		if n, err := strconv.Atoi(text); err == nil {
+			m.owned = append(m.owned, int32(n))
+		}
+	}
+	m.in = true
+	m.history.assigned(m.generation, m.id, m.owned)
+	m.world.Note("%s owns %v in generation %d", m.name, m.owned, m.generation)
+}
+
+func (m *member) beat(ctx context.Context) {
+	req := kmsg.NewHeartbeatRequest()
+	req.Version, req.Group, req.MemberID, req.Generation = 4, theGroup, m.id, m.generation
+	_, err := send(ctx, m.client, &req, func(r *kmsg.HeartbeatResponse) int16 { return r.ErrorCode })
+	m.told(err)
+}
+
+func (m *member) leave(ctx context.Context) {
+	req := kmsg.NewLeaveGroupRequest()
+	req.Version, req.Group = 3, theGroup
+	req.Members = []kmsg.LeaveGroupRequestMember{{MemberID: m.id}}
+	_, err := send(ctx, m.client, &req, func(r *kmsg.LeaveGroupResponse) int16 { return r.ErrorCode })
+	m.told(err)
+	m.id, m.in = "", false
+}
+
+func (m *member) commit(ctx context.Context, partition int32) {
+	number := m.history.nextCommit(partition)
+	known := m.history.knownOfGroup(partition)
+	req := kmsg.NewOffsetCommitRequest()
+	req.Version, req.Group, req.MemberID, req.Generation = 8, theGroup, m.id, m.generation
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Partition, p.Offset = partition, number
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic = "orders"
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	_, err := send(ctx, m.client, &req, func(r *kmsg.OffsetCommitResponse) int16 { return r.Topics[0].Partitions[0].ErrorCode })
+	switch {
+	case err == nil:
+		m.history.commitAcked(known, m.generation, partition, number)
+		m.world.Note("%s committed %d for %d", m.name, number, partition)
+	default:
+		m.history.commitLost(partition, number)
+		m.told(err)
+	}
+}
+
+// look reads what the group has committed for one partition.
+func (m *member) look(ctx context.Context) {
+	partition := m.rng.Int32N(partitions)
+	_ = m.client.lookAt(ctx, partition)
+}
+
+func (c *client) lookAt(ctx context.Context, partition int32) error {
+	known := c.history.knownOfGroup(partition)
+	req := kmsg.NewOffsetFetchRequest()
+	req.Version, req.Group = 7, theGroup
+	t := kmsg.NewOffsetFetchRequestTopic()
+	t.Topic, t.Partitions = "orders", []int32{partition}
+	req.Topics = append(req.Topics, t)
+	resp, err := send(ctx, c, &req, func(r *kmsg.OffsetFetchResponse) int16 { return r.ErrorCode })
+	if err != nil {
+		return err
+	}
+	c.history.committed(known, partition, resp.Topics[0].Partitions[0].Offset)
+	return nil
+}
+
+// checkGroup: after the last fault the group can be found, and everything that it has committed is there.
+func (c *client) checkGroup(ctx context.Context) {
+	for partition := range int32(partitions) {
+		ok := c.insist(ctx, "read the group's offsets", func() error {
+			find := kmsg.NewFindCoordinatorRequest()
+			find.Version, find.CoordinatorKey = 3, theGroup
+			if _, err := send(ctx, c, &find, func(r *kmsg.FindCoordinatorResponse) int16 { return r.ErrorCode }); err != nil {
+				return err
+			}
+			return c.lookAt(ctx, partition)
+		})
+		if !ok {
+			c.history.fault("the group's offset of partition %d cannot be read %v after the last fault", partition, patience)
+			return
+		}
+	}
+}
+
+// groupProperties make groups quick enough for a run.
+const groupProperties = "group.initial.rebalance.delay.ms=200\noffsets.topic.num.partitions=2\noffsets.topic.replication.factor=1\n"
