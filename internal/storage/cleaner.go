@@ -125,7 +125,7 @@ func (c *cleaner) candidates() []candidate {
 	dirtiest := 0.0
 	for _, l := range c.s.Logs() {
 		cfg := l.Config()
-		if !cfg.Compact || !l.dir.Online() || l.leaving.Load() || !c.idle(l) {
+		if !cfg.Compact || !l.dir.Online() || l.dir.Full() || l.leaving.Load() || !c.idle(l) {
 			continue
 		}
 		state, err := l.compactable(now)
