@@ -26,7 +26,6 @@ type compactionRun struct {
 	logEnd kafka.Offset
 	known  map[int64]ProducerState
 	point  kafka.Offset
-	fails  int
 }
 
 func newCompactionRun(t *testing.T, c Config) *compactionRun {

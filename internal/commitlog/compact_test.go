@@ -127,11 +127,7 @@ func (k *keyedLog) options(keys int64) CompactOptions {
 
 // compact runs one compaction with room for so many keys, and updates what is expected to be left.
 func (k *keyedLog) compact(keys int64) (Compacted, error) {
-	var ends []kafka.Offset // of the sealed segments
 	before := k.l.Segments()
-	for i := range before[:len(before)-1] {
-		ends = append(ends, before[i+1].BaseOffset)
-	}
 	done, err := k.l.Compact(k.options(keys))
 	if err != nil || done.FirstDirty == k.clean {
 		return done, err

@@ -25,9 +25,6 @@ func (s state) String() string {
 	return [...]string{"Empty", "PreparingRebalance", "CompletingRebalance", "Stable"}[s]
 }
 
-// dead is the state that clients are told of a group that does not exist.
-const dead = "Dead"
-
 // consumerProtocol is the protocol type whose subscriptions the coordinator can read.
 const consumerProtocol = "consumer"
 
