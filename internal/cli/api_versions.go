@@ -48,7 +48,7 @@ func (a *app) apiVersions(ctx context.Context, cl *client, c *clusterFlags) erro
 	}
 	all := []brokerAPIs{}
 	var failed error
-	javaNames := strings.NewReplacer("ACLs", "Acls", "ID", "Id", "SASL", "Sasl", "SCRAM", "Scram")
+	javaNames := strings.NewReplacer("PartitionAssignments", "PartitionReassignments", "ACLs", "Acls", "ID", "Id", "SASL", "Sasl", "SCRAM", "Scram")
 	for _, b := range brokers {
 		v := versions[b.NodeID]
 		if v.Err != nil {
