@@ -14,7 +14,11 @@ var codecsOfPython = []string{"cramjam==2.14.0", "python-snappy==0.7.3", "lz4==4
 const kafkaPythonMember = `
 import sys
 from kafka import KafkaConsumer
-c = KafkaConsumer("kp", bootstrap_servers=sys.argv[1], group_id="kp", session_timeout_ms=6000, heartbeat_interval_ms=300)
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+name = sys.argv[2]
+assignor = {"range": RangePartitionAssignor, "cooperative": CooperativeStickyAssignor}[name]
+c = KafkaConsumer(name, bootstrap_servers=sys.argv[1], group_id=name, session_timeout_ms=6000, heartbeat_interval_ms=300, partition_assignment_strategy=[assignor])
 while True:
     c.poll(100)
 `
@@ -24,11 +28,14 @@ import subprocess, sys, time
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError, TopicAlreadyExistsError
-address, child_program = sys.argv[1], sys.argv[2]
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+address, name, child_program = sys.argv[1:]
+assignor = {"range": RangePartitionAssignor, "cooperative": CooperativeStickyAssignor}[name]
 admin = KafkaAdminClient(bootstrap_servers=address)
-admin.create_topics({"kp": {"num_partitions": 4, "replication_factor": 1}}, wait_for_metadata=True)
+admin.create_topics({name: {"num_partitions": 4, "replication_factor": 1}}, wait_for_metadata=True)
 try:
-    admin.create_topics({"kp": {"num_partitions": 4, "replication_factor": 1}})
+    admin.create_topics({name: {"num_partitions": 4, "replication_factor": 1}})
     sys.exit("a topic was created twice")
 except TopicAlreadyExistsError:
     pass
@@ -37,10 +44,10 @@ def produce(codec, values, idempotent=True):
     producer = KafkaProducer(bootstrap_servers=address, compression_type=codec, enable_idempotence=idempotent, acks="all", linger_ms=20, max_request_size=1 << 22)
     futures = []
     for i, value in enumerate(values):
-        futures.append((producer.send("kp", value, key=b"k%d" % i, partition=i % 4, headers=[("codec", str(codec).encode()), ("empty", b"")]), str(codec), value))
-    for future, name, value in futures:
+        futures.append((producer.send(name, value, key=b"k%d" % i, partition=i % 4, headers=[("codec", str(codec).encode()), ("empty", b"")]), value))
+    for future, value in futures:
         at = future.get(30)
-        sent[(at.partition, at.offset)] = (name, value)
+        sent[(at.partition, at.offset)] = (str(codec), value)
     producer.close()
 for codec in (None, "gzip", "snappy", "lz4", "zstd"):
     produce(codec, [b"%s %d" % (str(codec).encode(), i) for i in range(100)], idempotent=codec != "gzip")
@@ -52,7 +59,7 @@ except MessageSizeTooLargeError:
     pass
 got = {}
 def member():
-    return KafkaConsumer("kp", bootstrap_servers=address, group_id="kp", session_timeout_ms=6000, heartbeat_interval_ms=300,
+    return KafkaConsumer(name, bootstrap_servers=address, group_id=name, partition_assignment_strategy=[assignor], session_timeout_ms=6000, heartbeat_interval_ms=300,
         auto_offset_reset="earliest", enable_auto_commit=False)
 def until(what, good, *members, within=30):
     end = time.monotonic() + within
@@ -72,7 +79,7 @@ b = member()
 until("two share", lambda: len(a.assignment()) == 2 and len(b.assignment()) == 2, a, b)
 b.close()
 until("a has all again", lambda: len(a.assignment()) == 4, a, within=5)
-child = subprocess.Popen([sys.executable, "-c", child_program, address])
+child = subprocess.Popen([sys.executable, "-c", child_program, address, name])
 try:
     until("the child has its share", lambda: len(a.assignment()) == 2, a)
 finally:
@@ -90,8 +97,8 @@ until("c reads what is new", lambda: len(got) >= 40, c)
 assert got == sent
 c.close()
 lost = KafkaConsumer(bootstrap_servers=address, auto_offset_reset="none", enable_auto_commit=False)
-lost.assign([TopicPartition("kp", 0)])
-lost.seek(TopicPartition("kp", 0), 1000000)
+lost.assign([TopicPartition(name, 0)])
+lost.seek(TopicPartition(name, 0), 1000000)
 try:
     end = time.monotonic() + 20
     while time.monotonic() < end:
@@ -109,8 +116,13 @@ func TestKafkaPython(t *testing.T) {
 	skipClients(t)
 	python := harness.Python(t, append([]string{"kafka-python==3.0.12"}, codecsOfPython...)...)
 	n := harness.Start(t, quickGroups)
-	if got := harness.RunPython(t, python, kafkaPythonProgram, n.Addr, kafkaPythonMember); strings.TrimSpace(got) != "good" {
-		t.Errorf("got %q", got)
+	for _, assignor := range []string{"range", "cooperative"} {
+		t.Run(assignor, func(t *testing.T) {
+			t.Parallel() // a session takes seconds to end
+			if got := harness.RunPython(t, python, kafkaPythonProgram, n.Addr, assignor, kafkaPythonMember); strings.TrimSpace(got) != "good" {
+				t.Errorf("got %q", got)
+			}
+		})
 	}
 }
 

@@ -45,7 +45,7 @@ func TestMember(t *testing.T) {
 	client, strategy, group := words[0], words[1], words[2]
 	switch client {
 	case "sarama":
-		defer startSarama(t, address(t), group, &read, saramaStrategies()[strategy]).close()
+		defer startSarama(t, address(t), group, &read, saramaStrategies()[strategy], "").close()
 	case "kafka-go":
 		defer startKafkaGo(t, address(t), group, &read, kafkaGoBalancers()[strategy]).close()
 	}

@@ -53,6 +53,7 @@ type saramaMember struct {
 	t      *testing.T
 	shelf  *shelf
 	owned  atomic.Int32 // partitions
+	joined atomic.Int32 // generation of the newest session
 	group  sarama.ConsumerGroup
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -66,9 +67,11 @@ func saramaStrategies() map[string]sarama.BalanceStrategy {
 	}
 }
 
-func startSarama(t *testing.T, addr, name string, s *shelf, strategy sarama.BalanceStrategy) *saramaMember {
+// startSarama starts a member; with an instance id it is a static one.
+func startSarama(t *testing.T, addr, name string, s *shelf, strategy sarama.BalanceStrategy, instance string) *saramaMember {
 	t.Helper()
 	c := saramaConfig()
+	c.Consumer.Group.InstanceId = instance
 	c.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{strategy}
 	group, err := sarama.NewConsumerGroup([]string{addr}, name, c)
 	if err != nil {
@@ -88,7 +91,10 @@ func startSarama(t *testing.T, addr, name string, s *shelf, strategy sarama.Bala
 	return m
 }
 
-func (m *saramaMember) Setup(sarama.ConsumerGroupSession) error { return nil }
+func (m *saramaMember) Setup(s sarama.ConsumerGroupSession) error {
+	m.joined.Store(s.GenerationID())
+	return nil
+}
 
 func (m *saramaMember) Cleanup(sarama.ConsumerGroupSession) error { return nil }
 
@@ -163,9 +169,9 @@ func TestSarama(t *testing.T) {
 				t.Errorf("a record beyond max.message.bytes: %v", err)
 			}
 			var read shelf
-			a := startSarama(t, addr, topic, &read, strategy())
+			a := startSarama(t, addr, topic, &read, strategy(), "")
 			read.awaitRead(t, sent)
-			b := startSarama(t, addr, topic, &read, strategy())
+			b := startSarama(t, addr, topic, &read, strategy(), "")
 			eventually(t, "two share", 30*time.Second, func() bool { return a.owned.Load() == 2 && b.owned.Load() == 2 })
 			b.close()
 			eventually(t, "the one that stays owns all", 5*time.Second, func() bool { return a.owned.Load() == 4 })
@@ -183,9 +189,38 @@ func TestSarama(t *testing.T) {
 				want["zstd "+v] = 1
 			}
 			var resumed shelf
-			c := startSarama(t, addr, topic, &resumed, strategy())
+			c := startSarama(t, addr, topic, &resumed, strategy(), "")
 			resumed.awaitRead(t, want)
 			c.close()
 		})
+	}
+}
+
+// TestSaramaStatic: a static member that is restarted has its part again, and nobody else notices.
+func TestSaramaStatic(t *testing.T) {
+	addr := address(t)
+	t.Parallel()
+	const topic = "sarama-static"
+	admin, err := sarama.NewClusterAdmin([]string{addr}, saramaConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	if err := admin.CreateTopic(topic, &sarama.TopicDetail{NumPartitions: 4, ReplicationFactor: 1}, false); err != nil {
+		t.Fatal(err)
+	}
+	var read shelf
+	strategy := sarama.NewBalanceStrategyRange()
+	a := startSarama(t, addr, topic, &read, strategy, "one")
+	defer a.close()
+	b := startSarama(t, addr, topic, &read, strategy, "two")
+	eventually(t, "two share", 30*time.Second, func() bool { return a.owned.Load() == 2 && b.owned.Load() == 2 })
+	before := b.joined.Load()
+	b.close() // a static member does not leave
+	again := startSarama(t, addr, topic, &read, strategy, "two")
+	defer again.close()
+	eventually(t, "the restarted member has its part again", 30*time.Second, func() bool { return again.owned.Load() == 2 })
+	if after := again.joined.Load(); after != before || a.joined.Load() != before || a.owned.Load() != 2 {
+		t.Errorf("generation %d became %d, the other is in %d and owns %d", before, after, a.joined.Load(), a.owned.Load())
 	}
 }
