@@ -25,7 +25,7 @@ import SnappyCodec from 'kafkajs-snappy'
 const { Kafka, CompressionTypes, CompressionCodecs, logLevel } = kafkajs
 CompressionCodecs[CompressionTypes.Snappy] = SnappyCodec
 const [address, childProgram] = process.argv.slice(1)
-const kafka = new Kafka({ brokers: [address], logLevel: logLevel.NOTHING, retry: { retries: 2 } })
+const kafka = new Kafka({ brokers: [address], logLevel: logLevel.NOTHING, retry: { retries: 8 } })
 const admin = kafka.admin()
 await admin.connect()
 const wanted = { topics: [{ topic: 'kjs', numPartitions: 4, replicationFactor: 1 }] }

@@ -30,7 +30,7 @@ import { spawn } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Admin, Consumer, Producer, compressionsAlgorithms, stringDeserializers, stringSerializers } from '@platformatic/kafka'
 const [address, childProgram] = process.argv.slice(1)
-const common = { clientId: 'plt', bootstrapBrokers: [address], retries: 2, retryDelay: 100 }
+const common = { clientId: 'plt', bootstrapBrokers: [address], retries: 50, retryDelay: 100 }
 const apiIds = error => [error.apiId, ...(error.errors ?? []).flatMap(apiIds), ...(error.cause ? apiIds(error.cause) : [])]
 const refused = code => error => { assert(apiIds(error).includes(code), error); return true }
 const admin = new Admin(common)

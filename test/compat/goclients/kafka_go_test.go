@@ -17,7 +17,7 @@ func kafkaGoProduce(addr, topic string, codec kafka.Compression, values []string
 		name = codec.String()
 	}
 	w := &kafka.Writer{Addr: kafka.TCP(addr), Topic: topic, Balancer: &kafka.RoundRobin{}, RequiredAcks: kafka.RequireAll, Compression: codec,
-		BatchTimeout: 10 * time.Millisecond, BatchBytes: 4 << 20, MaxAttempts: 2}
+		BatchTimeout: 10 * time.Millisecond, BatchBytes: 4 << 20, MaxAttempts: 50} // a new topic may take a moment on a slow disk
 	defer w.Close()
 	var messages []kafka.Message
 	for _, v := range values {

@@ -18,7 +18,7 @@ func saramaConfig() *sarama.Config {
 	c.Producer.Return.Successes = true
 	c.Producer.Partitioner = sarama.NewManualPartitioner
 	c.Producer.MaxMessageBytes = 4 << 20 // the broker is to refuse, not the client
-	c.Producer.Retry.Max = 1
+	c.Producer.Retry.Max = 50            // a new topic may take a moment on a slow disk
 	c.Consumer.Offsets.Initial = sarama.OffsetOldest
 	c.Consumer.Offsets.AutoCommit.Enable = false
 	c.Consumer.MaxWaitTime = 100 * time.Millisecond
