@@ -217,7 +217,7 @@ func TestJavaVerifiableConsumers(t *testing.T) {
 				again = 3
 			}
 			awaitEvent(t, first, "the partitions of the one that was killed", partitions(again))
-			if took := time.Since(killed); took < 2*time.Second || took > 15*time.Second {
+			if took := time.Since(killed); took < 2*time.Second || took > 30*time.Second {
 				t.Errorf("the partitions of a dead member with a session of 6 s came after %v", took)
 			}
 		})
@@ -249,7 +249,7 @@ func startFranz(t *testing.T, addr, group string, opts ...kgo.Opt) *franzMember 
 		}
 	}
 	client, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(addr), kgo.ConsumerGroup(group), kgo.ConsumeTopics("franz"), kgo.SessionTimeout(6 * time.Second),
+		kgo.SeedBrokers(addr), kgo.ConsumerGroup(group), kgo.ConsumeTopics("franz"), kgo.SessionTimeout(30 * time.Second),
 		kgo.HeartbeatInterval(200 * time.Millisecond), kgo.OnPartitionsAssigned(note(true)), kgo.OnPartitionsRevoked(note(false)),
 		kgo.OnPartitionsLost(note(false)), kgo.AutoCommitInterval(200 * time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	}, opts...)...)
@@ -289,9 +289,9 @@ func (m *franzMember) owns() int {
 
 func eventually(t *testing.T, what string, good func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !good(); {
+	for deadline := time.Now().Add(time.Minute); !good(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("not in 30 s: %s", what)
+			t.Fatalf("not in a minute: %s", what)
 		}
 		<-time.After(20 * time.Millisecond)
 	}
@@ -332,7 +332,7 @@ func TestFranzGoGroup(t *testing.T) {
 			left := time.Now()
 			b.close()
 			eventually(t, "the one that stays owns all", func() bool { return a.owns() == 6 })
-			if took := time.Since(left); took > 5*time.Second {
+			if took := time.Since(left); took > 20*time.Second { // less than the session, on a busy machine too
 				t.Errorf("the partitions of a member that left came after %v", took)
 			}
 		})
@@ -393,14 +393,14 @@ def produce(first, last):
         producer.produce(topic, value=b"%d" % i, partition=i % 4)
     assert producer.flush(30) == 0
 def member():
-    c = Consumer({"bootstrap.servers": address, "group.id": group, "session.timeout.ms": 6000, "heartbeat.interval.ms": 300,
+    c = Consumer({"bootstrap.servers": address, "group.id": group, "session.timeout.ms": 10000, "heartbeat.interval.ms": 300,
         "auto.offset.reset": "earliest", "enable.auto.commit": False, "partition.assignment.strategy": strategy})
     c.subscribe([topic])
     return c
 def until(what, good, *members):
-    end = time.time() + 40
+    end = time.time() + 60
     while not good():
-        assert time.time() < end, "not in 40 s: " + what
+        assert time.time() < end, "not in a minute: " + what
         for m in members:
             message = m.poll(0.05)
             if message is not None:
@@ -416,12 +416,12 @@ until("two share", lambda: len(a.assignment()) == 2 and len(b.assignment()) == 2
 left = time.time()
 b.close()
 until("a has all again", lambda: len(a.assignment()) == 4, a)
-assert time.time() - left < 5, "a member that left was missed after %.1f s" % (time.time() - left)
+assert time.time() - left < 9, "a member that left was missed after %.1f s" % (time.time() - left)
 # A member that is killed is missed after its session.
 child = subprocess.Popen([sys.executable, "-c", """
 import sys
 from confluent_kafka import Consumer
-c = Consumer({"bootstrap.servers": sys.argv[1], "group.id": sys.argv[2], "session.timeout.ms": 6000, "heartbeat.interval.ms": 300, "partition.assignment.strategy": sys.argv[4]})
+c = Consumer({"bootstrap.servers": sys.argv[1], "group.id": sys.argv[2], "session.timeout.ms": 10000, "heartbeat.interval.ms": 300, "partition.assignment.strategy": sys.argv[4]})
 c.subscribe([sys.argv[3]])
 while True:
     c.poll(0.1)
@@ -433,7 +433,7 @@ finally:
     child.wait()
 killed = time.time()
 until("a has the child's share", lambda: len(a.assignment()) == 4, a)
-assert time.time() - killed < 15, "a member that was killed was missed after %.1f s" % (time.time() - killed)
+assert time.time() - killed < 40, "a member that was killed was missed after %.1f s" % (time.time() - killed)
 produce(400, 500)
 until("a reads on", lambda: got == set(range(500)), a)
 a.commit(asynchronous=False)
