@@ -80,6 +80,7 @@ func (r *recovery) load(o Options) error {
 	if len(r.segments) == 0 {
 		return r.begin(max(0, o.LogStart))
 	}
+	r.namesFound = true // a crash may have come between the making of the last of them and its SyncDir
 	trusted := o.RecoveryPoint
 	if o.Clean {
 		trusted = math.MaxInt64

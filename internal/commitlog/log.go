@@ -39,6 +39,9 @@ type Log struct {
 	// their place: retention, truncation, and compaction while it does so.
 	reshape    xsync.Mutex
 	compacting atomic.Bool // one compaction at a time
+	// syncing is held while a sync waits for the disk, never with mu. The kernel tells a failed write-back once per
+	// descriptor: of two syncs side by side the one that is not told would vouch for what is lost.
+	syncing xsync.Mutex
 
 	mu     xsync.Mutex // guards what follows; held while writing to the disk, never while syncing an append
 	dir    string
@@ -63,6 +66,7 @@ type Log struct {
 	unsyncedAside []*file // other files that must be on disk before the recovery point may move past them
 	names         int     // counts creations, renames and removals of files that must become durable
 	namesSynced   int     // the value of names that the last SyncDir covers
+	namesFound    bool    // Open has found files, whose names need not be on disk: no SyncDir of this Log covers them yet
 	epochsDirty   bool    // the checkpoint file lacks an epoch that has records
 	epochUnused   bool    // the last epoch may have no record yet
 	truncations   int     // a sync that was running meanwhile proves nothing

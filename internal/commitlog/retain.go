@@ -165,7 +165,7 @@ func (l *Log) deleteFirstLocked(now time.Time) error {
 // syncNamesUnlocked makes the names in the log's folder durable. It is called with Log.mu held, and lets go of it meanwhile.
 func (l *Log) syncNamesUnlocked() error {
 	names, dir := l.names, l.dir
-	if names == l.namesSynced {
+	if names == l.namesSynced && !l.namesFound {
 		return nil
 	}
 	l.mu.Unlock()
@@ -174,7 +174,7 @@ func (l *Log) syncNamesUnlocked() error {
 		err = l.fail(err)
 	}
 	l.mu.Lock()
-	l.namesSynced = max(l.namesSynced, names)
+	l.namesSynced, l.namesFound = max(l.namesSynced, names), false
 	if err == nil {
 		err = l.usableLocked()
 	}

@@ -30,13 +30,13 @@ func (l *Log) rollDueLocked(r run, nowMs int64) bool {
 func (l *Log) rollLocked(base kafka.Offset) error {
 	old := l.active
 	invariant.Check(base > old.base, "%s: roll at %d, where the active segment begins", l.tp, base)
-	if len(l.sealed) == 0 && l.names > l.namesSynced {
+	if len(l.sealed) == 0 && (l.names > l.namesSynced || l.namesFound) {
 		// A later segment whose name is lost leaves a gap, which recovery finds. Before the first there is nothing to
 		// miss it: its name must be on disk before there is a second one.
 		if err := l.fs.SyncDir(l.dir); err != nil {
 			return l.fail(err)
 		}
-		l.namesSynced = l.names
+		l.namesSynced, l.namesFound = l.names, false
 	}
 	next := l.newActive(base)
 	if err := l.create(next); err != nil {

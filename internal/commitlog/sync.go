@@ -65,7 +65,9 @@ func (l *Log) syncUnlocked(recovery bool) error {
 		return err
 	}
 	l.mu.Unlock()
+	l.syncing.Lock()
 	err = l.touch(f)
+	l.syncing.Unlock()
 	l.mu.Lock()
 	if err == nil {
 		err = l.usableLocked()
@@ -126,7 +128,7 @@ func (l *Log) beginSyncLocked(recovery bool) (*flush, error) {
 		}
 	}
 	f.logs, f.aside, f.names = slices.Clone(l.unsynced), slices.Clone(l.unsyncedAside), l.names
-	if l.names > l.namesSynced {
+	if l.names > l.namesSynced || l.namesFound {
 		f.dir = l.dir
 	}
 	return f, nil
@@ -178,6 +180,9 @@ func (l *Log) touch(f *flush) error {
 // its end, so that the sync proves nothing about those; the next one will.
 func (l *Log) endSyncLocked(f *flush) {
 	l.forgetSyncedLocked(f.names)
+	if f.dir != "" {
+		l.namesFound = false
+	}
 	if f.truncations != l.truncations {
 		return
 	}
