@@ -232,13 +232,12 @@ type cleanMark struct {
 	BrokerEpoch *int64 `json:"brokerEpoch"`
 }
 
-// removeCleanMark makes the directory one whose next start must recover.
+// removeCleanMark makes the directory one whose next start must recover. The names in it are durable afterwards, whether there
+// was a mark or not: a process that was killed may have made folders and renamed files whose names are not on the disk, and
+// what is put into them from now on would be lost with them.
 func (d *Directory) removeCleanMark() error {
 	err := d.o.FS.Remove(filepath.Join(d.path, cleanStopFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return d.o.FS.SyncDir(d.path)

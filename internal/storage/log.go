@@ -223,8 +223,10 @@ func (l *Log) sync() {
 		return
 	}
 	if _, dirty := l.Dirty(); !dirty {
+		end := l.SyncedEnd()
 		l.use.RUnlock()
-		return // an earlier sync covered it
+		l.tell(end, nil) // somebody else's sync covered it, who need not have told
+		return
 	}
 	started := l.dir.o.Now()
 	end, err := l.Log.Sync()
@@ -234,6 +236,7 @@ func (l *Log) sync() {
 		l.dir.syncFailed(l, err)
 		return // the syncer tells every log of the directory
 	}
+	l.dir.syncer.done()
 	l.tell(end, nil)
 	l.NoteChange() // after its owner has moved the watermark
 }

@@ -1,0 +1,65 @@
+package storage
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"moldau/internal/vfs"
+)
+
+// TestKillThenPowerCut: a process is killed while it makes a partition, the next one goes on with what it finds and
+// promises a record, and then the power fails. What is found is in the system's memory and need not be on the disk.
+func TestKillThenPowerCut(t *testing.T) {
+	fs := vfs.NewMem()
+	s := run(t, options(fs, "/a"))
+	must(t, s.Stop(false))
+	killed := []*vfs.Mem{}
+	watched := vfs.NewInject(fs)
+	var mu sync.Mutex
+	watched.Hook = func(vfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		killed = append(killed, fs.KillClone())
+		return nil
+	}
+	s = run(t, options(watched, "/a"))
+	open(t, s, "orders", 1)
+	must(t, s.Stop(false))
+	for i, disk := range killed {
+		s := run(t, options(disk, "/a"))
+		l := open(t, s, "orders", 1)
+		w := watchSync(l)
+		appendTo(t, l, 1)
+		must(t, w.wait(1))
+		after := disk.CrashClone(rand.New(rand.NewPCG(uint64(i), 1)), 0)
+		must(t, s.Stop(false))
+		s = run(t, options(after, "/a"))
+		if l := open(t, s, "orders", 1); l.LogEnd() != 1 {
+			t.Errorf("killed before operation %d: the log ends at %d after a power cut, 1 was synced", i, l.LogEnd())
+		}
+		must(t, s.Stop(false))
+	}
+}
+
+// TestSyncedBySomebodyElse: when another than the syncer has synced what a log's owner waits for, as retention may before
+// it deletes, the owner hears of it all the same.
+func TestSyncedBySomebodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := run(t, options(vfs.NewMem(), "/a"))
+		defer func() { must(t, s.Stop(true)) }()
+		l := open(t, s, "orders", 1)
+		w := watchSync(l)
+		appendTo(t, l, 1)
+		must(t, l.AdvanceRecoveryPoint())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.end != 1 {
+			t.Fatalf("heard of a sync to %d, the log is synced to 1", w.end)
+		}
+	})
+}
