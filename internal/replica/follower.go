@@ -57,6 +57,12 @@ func (p *Partition) AppendFetched(b []byte, leaderHighWatermark, leaderLogStart 
 	end := a.log.LogEnd()
 	highWatermark := min(leaderHighWatermark, end)
 	p.mu.Lock()
+	// As in Append: who waits for an epoch that is over, or for a disk that has failed, has been woken already.
+	if _, err := p.following(epoch); err != nil {
+		p.mu.Unlock()
+		a.log.AppendDone()
+		return appended, nil, err
+	}
 	if highWatermark > p.highWatermark.Load() {
 		p.setHighWatermarkLocked(a.log, highWatermark)
 		p.markLocked(everyKind)

@@ -111,6 +111,10 @@ func (p *Partition) DeleteRecords(to kafka.Offset) (lowWatermark kafka.Offset, w
 		return -1, nil, fmt.Errorf("delete records of %s below %d: %w", p.tp, to, err)
 	}
 	p.mu.Lock()
+	if _, err := p.leading(kafka.NoEpoch); err != nil { // nobody would end the wait
+		p.mu.Unlock()
+		return -1, nil, err
+	}
 	chain := p.advanceLocked(a)
 	low := p.lowWatermarkLocked(a)
 	if low < to {

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"moldau/internal/batch"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/vfs"
@@ -320,4 +322,74 @@ func TestAppendAllocations(t *testing.T) {
 		t.Errorf("a read allocates %v times", read)
 	}
 	t.Logf("append %v, read %v", one, read)
+}
+
+// TestDirectoryFailsMeanwhile: who begins to wait when the directory has just failed is not forgotten.
+func TestDirectoryFailsMeanwhile(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		op   vfs.OpKind
+		file string
+		do   func(w *world, p *Partition) (*Waiter, error)
+	}{
+		{"follower", vfs.OpWrite, ".log", func(_ *world, p *Partition) (*Waiter, error) {
+			b := batch.Batch(records(1, 1))
+			b.Assign(1, 1)
+			_, waiter, err := p.AppendFetched(b, 0, 0, 1)
+			return waiter, err
+		}},
+		{"delete records", vfs.OpSyncData, "moldau.journal", func(_ *world, p *Partition) (*Waiter, error) {
+			_, waiter, err := p.DeleteRecords(1)
+			return waiter, err
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, true)
+			w.apply(&metadata.RegisterBrokerRecord{BrokerID: 2})
+			p := w.lead("t")
+			_, _, err := p.Append(records(1, 1), AppendOptions{Acks: kafka.AcksLeader, LeaderEpoch: kafka.NoEpoch})
+			w.must(err)
+			w.must(p.syncAll())
+			leader := self
+			if test.name == "follower" {
+				leader = 2
+			}
+			w.apply(partitionRecord("t", 1, leader, []kafka.NodeID{leader}, 3-leader))
+			at, goOn := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			w.fs.SetRules(func(op vfs.Op) error {
+				if op.Kind == test.op && strings.Contains(op.Path, test.file) {
+					once.Do(func() {
+						close(at)
+						<-goOn
+					})
+				}
+				return nil
+			})
+			type outcome struct {
+				waiter *Waiter
+				err    error
+			}
+			result := make(chan outcome)
+			go func() {
+				waiter, err := test.do(w, p)
+				result <- outcome{waiter, err}
+			}()
+			<-at
+			p.failed(fmt.Errorf("the disk is gone: %w", kerr.KafkaStorageError))
+			close(goOn)
+			got := <-result
+			if got.err == nil && got.waiter != nil {
+				select {
+				case <-got.waiter.Done():
+					got.err = got.waiter.Err()
+				default:
+				}
+			}
+			if !errors.Is(got.err, kerr.KafkaStorageError) {
+				t.Errorf("outcome %v, waiter %v", got.err, got.waiter)
+			}
+			w.stop(false)
+		})
+	}
 }
