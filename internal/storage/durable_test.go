@@ -3,6 +3,7 @@ package storage
 import (
 	"math/rand/v2"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,4 +63,43 @@ func TestSyncedBySomebodyElse(t *testing.T) {
 			t.Fatalf("heard of a sync to %d, the log is synced to 1", w.end)
 		}
 	})
+}
+
+// TestJournalWritesAgainWhatItFound: after a sync that failed the system shows entries that are not on the disk, and no later
+// sync brings them there. A log start that is promised behind such a gap must not be lost with it.
+func TestJournalWritesAgainWhatItFound(t *testing.T) {
+	disk := vfs.NewMem()
+	must(t, disk.MkdirAll("/a"))
+	must(t, disk.SyncDir("/"))
+	fs := vfs.NewInject(disk)
+	j, _, err := openJournal(fs, "/a")
+	must(t, err)
+	news := func(start int64) []change {
+		return []change{{tp: tp("orders", 0), id: id(1), offsets: offsets{recoveryPoint: 9, highWatermark: 9, logStart: start}}}
+	}
+	must(t, j.write(news(1)))
+	fs.SetRules(vfs.OnOp(vfs.OpSyncData, "", syscall.EIO))
+	lost := news(2)
+	for n := range int32(500) { // more than what a later entry shares a page with
+		lost = append(lost, change{tp: tp("payments", n), id: id(2)})
+	}
+	if err := j.write(lost); err == nil {
+		t.Fatal("a failed sync was not told")
+	}
+	fs.SetRules()
+	must(t, j.close())
+
+	disk = disk.KillClone()
+	j, _, err = openJournal(disk, "/a")
+	must(t, err)
+	must(t, j.write(news(3)))
+	must(t, j.close())
+
+	disk = disk.CrashClone(rand.New(rand.NewPCG(1, 1)), 0)
+	j, _, err = openJournal(disk, "/a")
+	must(t, err)
+	if start := j.recall(tp("orders", 0), id(1)).logStart; start != 3 {
+		t.Errorf("log start %d after a power cut, 3 was promised", start)
+	}
+	must(t, j.close())
 }

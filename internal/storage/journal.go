@@ -98,9 +98,18 @@ func openJournal(fsys vfs.FS, dir string) (j *journal, found bool, err error) {
 	}
 	j.end = int64(at)
 	if at < len(content) {
-		if err := j.file.Truncate(j.end); err != nil {
-			return nil, false, errors.Join(err, j.file.Close())
-		}
+		err = j.file.Truncate(j.end)
+	}
+	if err == nil {
+		// What was read need not be on the disk, and after a sync that failed in an earlier run no sync would bring it there:
+		// it has to be written again. A later entry would be lost with a gap before it.
+		_, err = j.file.WriteAt(content[:at], 0)
+	}
+	if err == nil {
+		err = j.file.SyncData()
+	}
+	if err != nil {
+		return nil, false, errors.Join(err, j.file.Close())
 	}
 	return j, true, nil
 }
