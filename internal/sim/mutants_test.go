@@ -6,7 +6,7 @@ import "testing"
 
 // TestPlantedBugsAreCaught: each bug is found within as many seeds as can show it.
 func TestPlantedBugsAreCaught(t *testing.T) {
-	const within = 40
+	const within = 100 // the rarest needs a failed sync and a power cut with no restart in between, which would write again what is lost
 	for _, m := range Mutants() {
 		t.Run(m.Name, func(t *testing.T) {
 			if testing.Short() {
