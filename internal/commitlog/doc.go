@@ -36,7 +36,8 @@
 // Goroutines: none of its own. Writers hold Log.mu, also while they write to the disk, but never while they wait for a
 // sync, save the rare ones of an epoch change, a truncation and a clean stop. Readers take no lock of the log: Bounds is
 // an immutable look at everything that can be read. Log.reshape comes before Log.mu; whoever takes segments out of the log
-// holds it, also across syncs, and no append does. Below Log.mu there are only the locks of a file and of Files, which are
+// holds it, also across syncs, and no append does. Log.syncing, between the two, is held while
+// a sync waits for the disk, and never together with mu. Below Log.mu there are only the locks of a file and of Files, which are
 // leaves, held one at a time.
 //
 // Source files: log.go (type, bounds, close), append.go, roll.go, sync.go, read.go, time.go (lookups by time), segment.go,
