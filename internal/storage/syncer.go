@@ -38,6 +38,9 @@ type syncer struct {
 	// asked counts those who began to wait since the last round began. At enough of them the syncer is woken: at each
 	// while it is idle, at as many as it expects while it gathers.
 	asked, enough atomic.Int64
+	// came is asked at the moment when the first log of a round was done, -1 before: whoever comes later may be one whom the
+	// round has served, back already.
+	came atomic.Int64
 
 	mu   xsync.Mutex
 	line []*Log // each at most once: Log.inLine says how
@@ -144,19 +147,20 @@ func (s *syncer) drain(stop <-chan struct{}, due *alarm) {
 		if len(round) == 0 {
 			return
 		}
+		s.came.Store(-1)
 		served, began := s.asked.Swap(0), s.d.o.Now()
 		s.round(round)
 		clear(round)
-		s.gather(stop, served, min(s.d.since(began), gatherTime))
+		s.gather(stop, served+max(s.came.Load(), 0), min(s.d.since(began), gatherTime))
 	}
 }
 
 // gather lets those whom a round has served come back, and wait for the next one together with those who came during it:
 // otherwise the clients of a busy broker fall into two halves that wait for each other's rounds, and each sync does half of
-// what it could. It takes no longer than most, and no time when there is nobody to gather.
-func (s *syncer) gather(stop <-chan struct{}, served int64, most time.Duration) {
-	enough := served + s.asked.Load()
-	if served == 0 || most <= 0 {
+// what it could. It takes no longer than most, and no time when enough are there: as many as the round has served, and as
+// have come before it served anybody.
+func (s *syncer) gather(stop <-chan struct{}, enough int64, most time.Duration) {
+	if s.asked.Load() >= enough || most <= 0 {
 		return
 	}
 	s.enough.Store(enough)
@@ -173,6 +177,13 @@ func (s *syncer) gather(stop <-chan struct{}, served int64, most time.Duration) 
 		case <-s.d.failed:
 			return
 		}
+	}
+}
+
+// done says that a log of the round is synced and its owner is about to hear of it.
+func (s *syncer) done() {
+	if s.came.Load() < 0 {
+		s.came.CompareAndSwap(-1, s.asked.Load())
 	}
 }
 
