@@ -130,6 +130,9 @@ func (a *API) createMissing(r *server.Request, req *kmsg.MetadataRequest, all bo
 	return faults
 }
 
+// openPatience is how long the maker of partitions is kept waiting for their logs.
+const openPatience = time.Second
+
 // awaitOpen waits a moment for the logs of a topic that has just been made, so that the client, which is about to write to
 // it, does not have to be sent away once.
 func (a *API) awaitOpen(ctx context.Context, topic string) {
@@ -137,7 +140,7 @@ func (a *API) awaitOpen(ctx context.Context, topic string) {
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
 	for id := range t.Partitions.All() {
 		p, err := a.o.Replicas.Partition(kafka.TopicPartition{Topic: topic, Partition: id})

@@ -17,7 +17,30 @@ func (a *API) forward(r *server.Request) server.Reply {
 	ctx, cancel := a.within(r, timeoutOf(r.Body))
 	defer cancel()
 	resp, err := a.o.Uplink.Forward(ctx, r.Body, r.Conn.Principal())
+	if err == nil {
+		a.awaitMade(ctx, resp)
+	}
 	return a.relay(r, resp, err)
+}
+
+// awaitMade waits a moment for the logs of partitions that the controller has just made.
+func (a *API) awaitMade(ctx context.Context, resp kmsg.Response) {
+	ctx, cancel := context.WithTimeout(ctx, openPatience)
+	defer cancel()
+	switch resp := resp.(type) {
+	case *kmsg.CreateTopicsResponse:
+		for _, t := range resp.Topics {
+			if t.ErrorCode == 0 {
+				a.awaitOpen(ctx, t.Topic)
+			}
+		}
+	case *kmsg.CreatePartitionsResponse:
+		for _, t := range resp.Topics {
+			if t.ErrorCode == 0 {
+				a.awaitOpen(ctx, t.Topic)
+			}
+		}
+	}
 }
 
 // control has this node's controller answer a request that came in on a controller's listener.

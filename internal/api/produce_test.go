@@ -283,3 +283,33 @@ func TestDeleteWhatWasAcked(t *testing.T) {
 		}
 	})
 }
+
+// TestCreatedTopicIsReady: once CreateTopics or CreatePartitions has answered, the partitions take records.
+func TestCreatedTopicIsReady(t *testing.T) {
+	inNode(t, nodeOptions{}, func(n *testNode) {
+		c := n.dial(n.broker)
+		defer c.close()
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "t", 20, 1
+		create := kmsg.NewPtrCreateTopicsRequest()
+		create.Version, create.TimeoutMillis = 7, 5000
+		create.Topics = append(create.Topics, topic)
+		c.do(create)
+		more := kmsg.NewCreatePartitionsRequestTopic()
+		more.Topic, more.Count = "t", 40
+		grow := kmsg.NewPtrCreatePartitionsRequest()
+		grow.Version, grow.TimeoutMillis = 3, 5000
+		grow.Topics = append(grow.Topics, more)
+		for _, last := range []int32{20, 40} {
+			if last == 40 {
+				c.do(grow)
+			}
+			for partition := range last {
+				resp := c.do(n.produceRequest(9, -1, "t", partition, records(1, plain()))).(*kmsg.ProduceResponse)
+				if p := resp.Topics[0].Partitions[0]; p.ErrorCode != 0 {
+					n.t.Fatalf("produce to partition %d of %d: error %d", partition, last, p.ErrorCode)
+				}
+			}
+		}
+	})
+}
