@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -29,8 +31,14 @@ var build = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// One name for all: the suites take turns, and a folder in which every run leaves a binary only grows.
-	path := filepath.Join(dir, "moldau")
+	// One name for each checkout: its suites take turns, and a folder in which every run leaves a binary only grows.
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	root := fnv.New64a()
+	fmt.Fprint(root, strings.Split(filepath.ToSlash(here), "/test/")[0])
+	path := filepath.Join(dir, fmt.Sprintf("moldau-%x", root.Sum64()))
 	cmd := exec.Command("go", "build", "-o", path, "moldau/cmd/moldau")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
