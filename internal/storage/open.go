@@ -232,10 +232,18 @@ func (s *Store) claim(tp kafka.TopicPartition, id kafka.DirID) (*Directory, erro
 	return d, err
 }
 
-// disclaim ends a claim whose partition could not be made. What there is of its folder is removed, if the disk lets that
-// happen: the next try may go to another directory, and a partition must not lie in two.
+// disclaim ends a claim whose partition could not be made. The next try may go to another directory, and a partition must
+// not lie in two, after a power cut neither: so what there is of the folder is removed durably first, and if the disk does
+// not let that happen, the claim stays and so does the partition.
 func (s *Store) disclaim(d *Directory, tp kafka.TopicPartition) {
-	_ = s.o.FS.RemoveAll(filepath.Join(d.path, tp.String()))
+	err := s.o.FS.RemoveAll(filepath.Join(d.path, tp.String()))
+	if err == nil {
+		err = s.o.FS.SyncDir(d.path)
+	}
+	if err != nil {
+		_ = d.ioFailed(fmt.Errorf("remove what there is of %s: %w", tp, err))
+		return
+	}
 	s.mu.Lock()
 	s.leaveLocked(tp)
 	s.mu.Unlock()

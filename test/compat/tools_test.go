@@ -37,7 +37,7 @@ func mustOwnTool(t *testing.T, input, tool string, args ...string) string {
 
 // lines sorts lines, for tools of Apache Kafka that print them in the order of a hash map.
 func lines(s string) string {
-	all := strings.Split(strings.TrimSpace(s), "\n")
+	all := strings.Split(strings.Trim(s, "\n"), "\n")
 	sort.Strings(all)
 	return strings.Join(all, "\n")
 }
