@@ -428,7 +428,7 @@ func TestGrowthIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := allocated(func() { _, err = DecodeRequest(h, honest) }); err != nil || got > growth*5/4 || growth > got*5/4 {
+	if got := allocated(func() { _, err = DecodeRequest(h, honest) }); err != nil || got > allocationFactor*growth*5/4 || growth > got*5/4 {
 		t.Errorf("decoding took %d bytes, and %d were foretold; %v", got, growth, err)
 	}
 	huge := named(3_000_000)
