@@ -28,9 +28,11 @@ type Owners struct {
 	Store    *storage.Store
 	Uplink   *uplink.Uplink
 	// Local answers on controller listeners: it fails with NOT_CONTROLLER inside the answer when another node leads.
-	Local  func(ctx context.Context, req kmsg.Request, principal, clientID string) (kmsg.Response, error)
-	Quorum *quorum.Quorum
-	Config *config.Config
+	Local func(ctx context.Context, req kmsg.Request, principal, clientID string) (kmsg.Response, error)
+	// Disconnected is told that the connection over which a broker sent its heartbeats is gone. nil: nobody wants to know.
+	Disconnected func(broker kafka.NodeID, epoch int64)
+	Quorum       *quorum.Quorum
+	Config       *config.Config
 }
 
 // Options are the owners and the settings that answers depend on.
@@ -59,12 +61,14 @@ type API struct {
 	table    []row
 	sessions *sessionCache
 	meters   meters
+	pulses   pulses
 	opening  chan struct{} // holds one for each batch that may be large and is being decompressed
 }
 
 // New returns an API that serves nothing until its Routes are used.
 func New(o Options) *API {
 	a := &API{o: o, table: rows(), meters: newMeters(o.Metrics), opening: make(chan struct{}, openingSlots)}
+	a.pulses.of = make(map[*server.Conn]pulse)
 	a.sessions = newSessionCache(o.FetchSessionSlots, o.Now, o.Metrics)
 	return a
 }

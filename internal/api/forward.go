@@ -3,11 +3,13 @@ package api
 import (
 	"context"
 	"errors"
+	"net/netip"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/server"
+	"moldau/internal/uplink"
 	"moldau/internal/wire"
 )
 
@@ -16,11 +18,20 @@ import (
 func (a *API) forward(r *server.Request) server.Reply {
 	ctx, cancel := a.within(r, timeoutOf(r.Body))
 	defer cancel()
-	resp, err := a.o.Uplink.Forward(ctx, r.Body, r.Conn.Principal())
+	resp, err := a.o.Uplink.Forward(ctx, r.Body, senderOf(r))
 	if err == nil {
 		a.awaitMade(ctx, resp)
 	}
 	return a.relay(r, resp, err)
+}
+
+// senderOf is in whose name a request is passed on.
+func senderOf(r *server.Request) uplink.Client {
+	c := uplink.Client{Principal: r.Conn.Principal(), ID: r.ClientID()}
+	if ap, err := netip.ParseAddrPort(r.Conn.RemoteAddr().String()); err == nil {
+		c.Address = ap.Addr().Unmap().AsSlice()
+	}
+	return c
 }
 
 // awaitMade waits a moment for the logs of partitions that the controller has just made.

@@ -143,8 +143,8 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 		Listeners:     []uplink.Listener{{Name: "PLAINTEXT", Host: "127.0.0.1", Port: 9092}},
 		Features:      []uplink.Feature{{Name: "metadata.version", Min: 7, Max: 33}, {Name: "kraft.version", Min: 0, Max: 1}},
 		PreviousEpoch: -1,
-		Call: func(ctx context.Context, req kmsg.Request, principal string) (kmsg.Response, error) {
-			return n.controller.Handle(ctx, controller.Request{Body: req, Principal: principal})
+		Call: func(ctx context.Context, req kmsg.Request, client uplink.Client) (kmsg.Response, error) {
+			return n.controller.Handle(ctx, controller.Request{Body: req, Principal: client.Principal})
 		},
 		Caught:  func() int64 { return n.loader.Image().Offset },
 		Offline: func() []kafka.DirID { return nil }, Heartbeat: 2 * time.Second, Timeout: 10 * time.Second, Logger: logger,

@@ -13,6 +13,7 @@ type row struct {
 	brokers     handler
 	controllers handler
 	told        int16 // lowest version that ApiVersions tells
+	forwarded   bool  // a broker passes it on to the active controller
 	overlap     bool  // may run while earlier requests of the connection wait for their answer
 	maxBytes    int   // largest request; 0: socket.request.max.bytes
 }
@@ -42,28 +43,29 @@ func rows() []row {
 		serve(kmsg.DescribeGroups, 0, 6, (*API).describeGroups, nil).atMost(small),
 		serve(kmsg.ListGroups, 0, 5, (*API).listGroups, nil).atMost(small),
 		serve(kmsg.ApiVersions, 0, 5, (*API).apiVersions, (*API).apiVersions).overlapping().atMost(small),
-		serve(kmsg.CreateTopics, 2, 7, (*API).forward, (*API).control),
-		serve(kmsg.DeleteTopics, 1, 6, (*API).forward, (*API).control),
+		forwarded(kmsg.CreateTopics, 2, 7),
+		forwarded(kmsg.DeleteTopics, 1, 6),
 		serve(kmsg.DeleteRecords, 0, 2, (*API).deleteRecords, nil),
 		serve(kmsg.InitProducerID, 0, 5, (*API).initProducerID, nil).atMost(small),
 		serve(kmsg.OffsetForLeaderEpoch, 2, 4, (*API).offsetForLeaderEpoch, nil),
 		serve(kmsg.DescribeConfigs, 1, 4, (*API).describeConfigs, (*API).describeConfigs),
-		serve(kmsg.AlterConfigs, 0, 2, (*API).forward, (*API).control),
+		forwarded(kmsg.AlterConfigs, 0, 2),
 		serve(kmsg.DescribeLogDirs, 1, 5, (*API).describeLogDirs, nil),
-		serve(kmsg.CreatePartitions, 0, 3, (*API).forward, (*API).control),
+		forwarded(kmsg.CreatePartitions, 0, 3),
 		serve(kmsg.DeleteGroups, 0, 3, (*API).deleteGroups, nil).atMost(small),
-		serve(kmsg.ElectLeaders, 0, 2, (*API).forward, (*API).control),
-		serve(kmsg.IncrementalAlterConfigs, 0, 1, (*API).forward, (*API).control),
+		forwarded(kmsg.ElectLeaders, 0, 2),
+		forwarded(kmsg.IncrementalAlterConfigs, 0, 1),
 		serve(kmsg.OffsetDelete, 0, 0, (*API).offsetDelete, nil),
 		serve(kmsg.DescribeQuorum, 0, 2, (*API).describeQuorum, (*API).describeQuorum).atMost(small),
 		serve(kmsg.AlterPartition, 2, 3, nil, (*API).control),
-		serve(kmsg.UpdateFeatures, 0, 2, (*API).forward, (*API).control).atMost(small),
+		forwarded(kmsg.UpdateFeatures, 0, 2).atMost(small),
+		serve(kmsg.Envelope, 0, 0, nil, (*API).envelope),
 		serve(kmsg.FetchSnapshot, 0, 1, nil, (*API).fetchSnapshot).atMost(small),
 		serve(kmsg.DescribeCluster, 0, 2, (*API).describeCluster, (*API).describeControllers).atMost(small),
 		serve(kmsg.DescribeProducers, 0, 0, (*API).describeProducers, nil),
 		serve(kmsg.BrokerRegistration, 0, 4, nil, (*API).control).atMost(small),
-		serve(kmsg.BrokerHeartbeat, 0, 2, nil, (*API).control).atMost(small),
-		serve(kmsg.UnregisterBroker, 0, 0, (*API).forward, (*API).control).atMost(small),
+		serve(kmsg.BrokerHeartbeat, 0, 2, nil, (*API).brokerHeartbeat).atMost(small),
+		forwarded(kmsg.UnregisterBroker, 0, 0).atMost(small),
 		serve(kmsg.AllocateProducerIDs, 0, 0, nil, (*API).control).atMost(small),
 		serve(kmsg.ControllerRegistration, 0, 0, nil, (*API).control).atMost(small),
 		serve(kmsg.AssignReplicasToDirs, 0, 0, nil, (*API).control),
@@ -73,6 +75,13 @@ func rows() []row {
 
 func serve(key kmsg.Key, lowest, highest int16, brokers, controllers handler) row {
 	return row{key: key.Int16(), min: lowest, max: highest, told: lowest, brokers: brokers, controllers: controllers}
+}
+
+// forwarded is a row for what only the active controller can do: brokers pass it on.
+func forwarded(key kmsg.Key, lowest, highest int16) row {
+	r := serve(key, lowest, highest, (*API).forward, (*API).control)
+	r.forwarded = true
+	return r
 }
 
 func (r row) tell(lowest int16) row {

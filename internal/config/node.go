@@ -18,6 +18,8 @@ type Node struct {
 	Requests  Requests
 	Quorum    Quorum
 	Session   Session
+	Replicas  Replication
+	Balance   Balance
 	Topics    Topics
 	Producers Producers
 	Retention Retention
@@ -83,7 +85,14 @@ type Quorum struct {
 	Voters    []Voter   // controller.quorum.voters; empty = not given
 	Bootstrap []Address // controller.quorum.bootstrap.servers; empty = not given
 
-	ElectionTimeoutMs int32
+	ElectionTimeoutMs     int32
+	ElectionBackoffMaxMs  int32
+	FetchTimeoutMs        int32 // an observer or a voter that hears nothing for so long looks for another leader
+	RequestTimeoutMs      int32
+	RetryBackoffMs        int32
+	AutoJoin              bool // a new controller asks to be added to the voters
+	FetchMaxBytes         int32
+	FetchSnapshotMaxBytes int32
 
 	SegmentBytes          int32
 	SegmentMs             int64
@@ -104,6 +113,26 @@ type Voter struct {
 type Session struct {
 	HeartbeatMs, TimeoutMs, InitialRegistrationTimeoutMs int32
 	ControlledShutdown                                   bool
+}
+
+// Replication is how followers keep up with their leaders.
+type Replication struct {
+	LagMaxMs         int64 // a follower that has not caught up for so long leaves the in-sync set
+	Fetchers         int32 // connections to one leader
+	FetchMaxBytes    int32 // per partition
+	ResponseMaxBytes int32
+	MinBytes         int32
+	WaitMaxMs        int32
+	BackoffMs        int32
+	SocketTimeoutMs  int32
+	Selector         string // replica.selector.class; "" = consumers read from leaders
+}
+
+// Balance is how leadership returns to the preferred replicas, and to whom it may go in need.
+type Balance struct {
+	Auto         bool  // auto.leader.rebalance.enable
+	CheckSeconds int64 // leader.imbalance.check.interval.seconds
+	UncleanMs    int64 // unclean.leader.election.interval.ms
 }
 
 // Topics is how topics come to be.

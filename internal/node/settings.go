@@ -92,8 +92,8 @@ func configRules(c *config.Config) controller.ConfigRules {
 func (n *Node) uplinkOptions(clusterID string) uplink.Options {
 	o := uplink.Options{
 		NodeID: n.cfg.ID, ClusterID: clusterID, PreviousEpoch: n.store.PreviousBrokerEpoch(),
-		Call: func(ctx context.Context, req kmsg.Request, principal string) (kmsg.Response, error) {
-			return n.local(ctx, req, principal, "")
+		Call: func(ctx context.Context, req kmsg.Request, client uplink.Client) (kmsg.Response, error) {
+			return n.local(ctx, req, client.Principal, client.ID)
 		},
 		Caught:  func() int64 { return n.loader.Image().Offset },
 		OnEpoch: n.store.SetBrokerEpoch,

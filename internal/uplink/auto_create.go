@@ -62,9 +62,15 @@ func (u *Uplink) create(ctx context.Context, t kmsg.CreateTopicsRequestTopic) er
 	req.Version = 7
 	req.TimeoutMillis = int32(u.o.Timeout.Milliseconds())
 	req.Topics = append(req.Topics, t)
-	resp, err := send[*kmsg.CreateTopicsResponse](ctx, u, &req)
+	ctx, cancel := context.WithTimeout(ctx, u.o.Timeout)
+	defer cancel()
+	answered, err := u.Forward(ctx, &req, itself)
 	if err != nil {
 		return fmt.Errorf("create topic %s: %w", topic, err)
+	}
+	resp, ok := answered.(*kmsg.CreateTopicsResponse)
+	if !ok {
+		return fmt.Errorf("create topic %s: answered with a %T", topic, answered)
 	}
 	for _, answer := range resp.Topics {
 		err := kerr.ErrorForCode(answer.ErrorCode)

@@ -15,9 +15,16 @@ import (
 	"moldau/internal/kafka"
 )
 
-// Call sends one request to the active controller, for principal, and returns its answer. An error means that no answer
-// came; an error code inside the answer is the caller's to read.
-type Call func(ctx context.Context, req kmsg.Request, principal string) (kmsg.Response, error)
+// Call sends one request to the active controller, in a client's name, and returns its answer. An error means that no answer
+// came; an error code inside the answer is the caller's to read. NOT_CONTROLLER: ask again, there may be another one.
+type Call func(ctx context.Context, req kmsg.Request, client Client) (kmsg.Response, error)
+
+// Client is in whose name a request is made.
+type Client struct {
+	Principal string // "User:name"
+	ID        string // client.id
+	Address   []byte // its IP address, 4 or 16 bytes
+}
 
 // Listener is one address that the broker advertises.
 type Listener struct {
@@ -43,7 +50,8 @@ type Options struct {
 	Features      []Feature
 	PreviousEpoch int64 // broker epoch before a clean stop, -1 for none (KIP-966)
 
-	Call      Call
+	Call      Call                    // for what the broker says for itself, heartbeats above all
+	Admin     Call                    // for what clients ask, which may take long; nil: Call
 	OnEpoch   func(epoch int64) error // called with each new broker epoch before anything happens under it; nil: nothing
 	Caught    func() int64            // offset of the newest metadata record that this broker has applied
 	Offline   func() []kafka.DirID    // log directories that have failed
@@ -79,6 +87,9 @@ func New(o Options) *Uplink {
 		leaving:     make(chan struct{}),
 		left:        make(chan struct{}),
 		wake:        make(chan struct{}, 1),
+	}
+	if u.o.Admin == nil {
+		u.o.Admin = u.o.Call
 	}
 	u.leave = sync.OnceFunc(func() { close(u.leaving) })
 	u.epoch.Store(-1)
@@ -251,9 +262,26 @@ func (u *Uplink) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Forward sends an admin request of a client to the controller, in the client's name.
-func (u *Uplink) Forward(ctx context.Context, req kmsg.Request, principal string) (kmsg.Response, error) {
-	return u.o.Call(ctx, req, principal)
+// Forward sends an admin request of a client to the controller, in the client's name. While nobody is active it asks on
+// until ctx ends, so that a client sees an election as a delay; a request that a lost controller may have carried out is sent
+// again, as in Apache Kafka (ForwardingManager).
+func (u *Uplink) Forward(ctx context.Context, req kmsg.Request, client Client) (kmsg.Response, error) {
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		resp, err := u.o.Admin(ctx, req, client)
+		if err == nil || !errors.Is(err, kerr.NotController) {
+			return resp, err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-u.left:
+			timer.Stop()
+			return nil, err
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
 }
 
 // pause waits, but no longer than until the next Hurry; false when ctx ended.
@@ -272,14 +300,14 @@ func (u *Uplink) pause(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// brokerPrincipal is the name under which a broker speaks for itself.
-const brokerPrincipal = "User:ANONYMOUS"
+// itself is the name under which a broker speaks for itself.
+var itself = Client{Principal: "User:ANONYMOUS"}
 
 func send[R kmsg.Response](ctx context.Context, u *Uplink, req kmsg.Request) (R, error) {
 	var none R
 	ctx, cancel := context.WithTimeout(ctx, u.o.Timeout)
 	defer cancel()
-	resp, err := u.o.Call(ctx, req, brokerPrincipal)
+	resp, err := u.o.Call(ctx, req, itself)
 	if err != nil {
 		return none, fmt.Errorf("%s to the controller: %w", kmsg.NameForKey(req.Key()), err)
 	}

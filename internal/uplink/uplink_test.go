@@ -31,7 +31,7 @@ type controller struct {
 	hold       chan struct{} // creations wait for it
 }
 
-func (c *controller) call(ctx context.Context, req kmsg.Request, _ string) (kmsg.Response, error) {
+func (c *controller) call(ctx context.Context, req kmsg.Request, _ Client) (kmsg.Response, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
