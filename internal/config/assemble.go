@@ -12,7 +12,6 @@ import (
 func (l *loader) assemble() Node {
 	n := Node{
 		ID:        l.nodeID(),
-		Roles:     Roles{Broker: slices.Contains(l.list("process.roles"), "broker"), Controller: slices.Contains(l.list("process.roles"), "controller")},
 		Rack:      l.text("broker.rack"),
 		ClusterID: l.text("cluster.id"),
 		Log:       Logging{Format: l.text("log.format"), Level: l.text("log.level")},
@@ -73,10 +72,11 @@ func (l *loader) assemble() Node {
 	if n.Groups.Codec < 0 || n.Groups.Codec > 4 {
 		l.fault("offsets.topic.compression.codec", "want 0 none, 1 gzip, 2 snappy, 3 lz4 or 4 zstd")
 	}
-	n.Network = l.network(n.Roles)
+	n.Quorum = l.quorum()
+	n.Roles = l.roles(n)
+	n.Network = l.network(n)
 	n.HTTP = l.http()
 	n.Storage = l.storage()
-	n.Quorum = l.quorum(n)
 	if n.Session.HeartbeatMs < 1 || n.Session.HeartbeatMs >= n.Session.TimeoutMs {
 		l.fault("broker.heartbeat.interval.ms", "want from 1 to less than broker.session.timeout.ms, which is %d", n.Session.TimeoutMs)
 	}
@@ -138,7 +138,22 @@ func (l *loader) storage() Storage {
 	return s
 }
 
-func (l *loader) quorum(n Node) Quorum {
+// roles reads process.roles. A node that is not among the voters listed, and says nothing of its roles, is a broker.
+func (l *loader) roles(n Node) Roles {
+	listed := slices.ContainsFunc(n.Quorum.Voters, func(v Voter) bool { return v.ID == n.ID })
+	roles := Roles{Broker: slices.Contains(l.list("process.roles"), "broker"), Controller: slices.Contains(l.list("process.roles"), "controller")}
+	switch {
+	case len(n.Quorum.Voters) > 0 && !listed && !l.given("process.roles"):
+		roles.Controller = false
+	case len(n.Quorum.Voters) > 0 && !listed && roles.Controller:
+		l.fault("controller.quorum.voters", "this node is a controller, so its node.id %d must be among them; or set process.roles=broker", n.ID)
+	case !roles.Controller && len(n.Quorum.Voters) == 0 && len(n.Quorum.Bootstrap) == 0:
+		l.fault("process.roles", "a node that is no controller has to be told where they are: set controller.quorum.bootstrap.servers")
+	}
+	return roles
+}
+
+func (l *loader) quorum() Quorum {
 	q := Quorum{
 		Voters:                l.voters(),
 		Bootstrap:             l.bootstrap(),
@@ -160,10 +175,6 @@ func (l *loader) quorum(n Node) Quorum {
 	}
 	if l.given("internal.metadata.log.segment.bytes") {
 		q.SegmentBytes = l.int32("internal.metadata.log.segment.bytes")
-	}
-	listed := slices.ContainsFunc(q.Voters, func(v Voter) bool { return v.ID == n.ID })
-	if n.Roles.Controller && len(q.Voters) > 0 && !listed {
-		l.fault("controller.quorum.voters", "this node is a controller, so its node.id %d must be among them", n.ID)
 	}
 	return q
 }

@@ -189,8 +189,7 @@ Setting one of these to anything but its default is allowed, and a line at the s
 	b.WriteString(`
 ## Refused
 
-Ignoring these would do harm, so any value but the default is an error. Listeners with SSL or SASL, a voter set of more than
-one, and roles other than broker and controller together are refused too.
+Ignoring these would do harm, so any value but the default is an error. Listeners with SSL or SASL are refused too.
 
 | key | meaning | why it is refused |
 |---|---|---|

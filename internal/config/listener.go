@@ -75,7 +75,8 @@ func notInHost(r rune) bool {
 type endpoint struct {
 	name string
 	Address
-	nobodys bool // not from the configuration: the port was nobody's choice
+	nobodys bool    // not from the configuration: the port was nobody's choice
+	told    Address // where others find it, if that is known already
 }
 
 func parseEndpoint(s string) (endpoint, bool) {

@@ -7,7 +7,8 @@ import (
 )
 
 // network reads listeners and the limits on their connections.
-func (l *loader) network(roles Roles) Network {
+func (l *loader) network(node Node) Network {
+	roles := node.Roles
 	n := Network{
 		RequestMaxBytes:    l.int32("socket.request.max.bytes"),
 		MaxConnections:     l.int32("max.connections"),
@@ -22,7 +23,7 @@ func (l *loader) network(roles Roles) Network {
 	for _, name := range l.list("controller.listener.names") {
 		n.Controllers = append(n.Controllers, strings.ToUpper(name))
 	}
-	endpoints, ok := l.bound(roles, n.Controllers)
+	endpoints, ok := l.bound(node, n.Controllers)
 	if !ok {
 		return n
 	}
@@ -34,6 +35,9 @@ func (l *loader) network(roles Roles) Network {
 				e.name, alternatives(protocolNames[:]))
 		}
 		listener := Listener{Name: e.name, Address: e.Address, Protocol: protocol, Controller: slices.Contains(n.Controllers, e.name), Advertised: e.Address}
+		if e.told.Host != "" {
+			listener.Advertised = e.told
+		}
 		listener.MayMove = e.nobodys || listener.Controller && l.set["listeners"].file == builtIn
 		n.Listeners = append(n.Listeners, listener)
 	}
@@ -44,9 +48,9 @@ func (l *loader) network(roles Roles) Network {
 }
 
 // bound returns where to listen. Two things are added to what listeners says: the single listener of Kafka before 3.0
-// (mirrors KafkaConfig.listeners of 2.8), and a controller listener on loopback where nobody thought of one, so that a
-// file from before KRaft starts.
-func (l *loader) bound(roles Roles, controllers []string) ([]endpoint, bool) {
+// (mirrors KafkaConfig.listeners of 2.8), and a controller listener where nobody thought of one: where the list of
+// controllers has this node, and on loopback if there is no list, so that a file from before KRaft starts.
+func (l *loader) bound(node Node, controllers []string) ([]endpoint, bool) {
 	endpoints, ok := l.endpoints("listeners")
 	if !l.given("listeners") && (l.given("port") || l.given("host.name")) {
 		address, good := parseAddress(l.text("host.name") + ":" + canonical(brokerByName["port"], l.raw("port")))
@@ -60,15 +64,63 @@ func (l *loader) bound(roles Roles, controllers []string) ([]endpoint, bool) {
 		return nil, false
 	}
 	isController := func(e endpoint) bool { return slices.Contains(controllers, e.name) }
-	if roles.Controller && !l.given("controller.listener.names") && !slices.ContainsFunc(endpoints, isController) {
+	if node.Roles.Controller && !l.given("controller.listener.names") && !slices.ContainsFunc(endpoints, isController) {
+		e, found := l.controllerPlace(node, endpoints)
+		if !found {
+			return nil, false
+		}
+		e.name = controllers[0]
+		endpoints = append(endpoints, e)
+	}
+	l.distinctPorts("listeners", endpoints)
+	return endpoints, true
+}
+
+// controllerPlace is where this node's controller listens if listeners does not say: at the port that the list of
+// controllers gives for it, on the interface of its first listener. An endpoint that has a told address is advertised there.
+func (l *loader) controllerPlace(node Node, endpoints []endpoint) (endpoint, bool) {
+	q := node.Quorum
+	if len(q.Voters) == 0 && len(q.Bootstrap) == 0 {
 		port := int32(9093)
 		if slices.ContainsFunc(endpoints, func(e endpoint) bool { return e.Port == port }) {
 			port = 0
 		}
-		endpoints = append(endpoints, endpoint{controllers[0], Address{"127.0.0.1", port}, true})
+		return endpoint{Address: Address{"127.0.0.1", port}, nobodys: true}, true
 	}
-	l.distinctPorts("listeners", endpoints)
-	return endpoints, true
+	var host string
+	if len(endpoints) > 0 {
+		host = endpoints[0].Host
+	}
+	for _, v := range q.Voters {
+		if v.ID == node.ID {
+			return endpoint{Address: Address{host, v.Port}, told: v.Address}, true
+		}
+	}
+	// Which of the bootstrap servers this is, its own addresses tell.
+	own := map[string]bool{}
+	told, _ := l.endpoints("advertised.listeners")
+	for _, e := range slices.Concat(endpoints, told) {
+		own[e.Host] = true
+	}
+	ports := map[int32]bool{}
+	for _, a := range q.Bootstrap {
+		if own[a.Host] {
+			return endpoint{Address: Address{host, a.Port}, told: a}, true
+		}
+		ports[a.Port] = true
+	}
+	if len(ports) == 0 {
+		return endpoint{}, false // not among the voters, which is said elsewhere
+	}
+	if len(ports) != 1 {
+		l.fault("listeners", "add CONTROLLER://host:port: controller.quorum.bootstrap.servers does not tell which of its ports is this node's")
+		return endpoint{}, false
+	}
+	e := endpoint{Address: Address{host, q.Bootstrap[0].Port}}
+	if len(told) > 0 {
+		e.told = Address{told[0].Host, e.Port}
+	}
+	return e, true
 }
 
 func (l *loader) raw(key string) string {

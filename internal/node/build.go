@@ -73,11 +73,14 @@ type Node struct {
 	loader     *metadata.Loader
 	gate       *gate
 	quorum     *quorum.Quorum
-	controller *controller.Controller
-	replicas   *replica.Set
-	groups     *group.Coordinator
-	uplink     *uplink.Uplink
 	server     *server.Server
+	controller *controller.Controller // nil on a mere broker
+
+	// Nil on a mere controller.
+	replicas     *replica.Set
+	groups       *group.Coordinator
+	uplink       *uplink.Uplink
+	beats, admin *uplink.Link // to the active controller: for what this broker says, and for what its clients ask
 }
 
 // Build checks that the configuration is one that a node can be started with, and fills the seams. Nothing outside is
@@ -100,8 +103,8 @@ func Build(o Options) (*Node, error) {
 		o.Hostname = os.Hostname
 	}
 	n := &Node{o: o, cfg: o.Config.Node(), failed: make(chan struct{}), stopped: make(chan struct{}), metrics: metrics.NewSet()}
-	if err := n.supported(); err != nil {
-		return nil, err
+	if q := n.cfg.Quorum; len(q.Voters) > 1 || len(q.Bootstrap) > 1 || !n.cfg.Roles.Broker || !n.cfg.Roles.Controller {
+		return nil, errors.New("clusters of several nodes are not supported yet: leave process.roles, controller.quorum.voters and controller.quorum.bootstrap.servers out")
 	}
 	if o.ProcessMetrics {
 		n.metrics.AddRuntime()
@@ -118,27 +121,47 @@ func Build(o Options) (*Node, error) {
 	return n, nil
 }
 
-// supported refuses what a single node cannot be.
-func (n *Node) supported() error {
-	q := n.cfg.Quorum
-	switch {
-	case !n.cfg.Roles.Broker || !n.cfg.Roles.Controller:
-		return errors.New("process.roles: a node has to be broker and controller for now; set process.roles=broker,controller")
-	case len(q.Voters) > 1:
-		return fmt.Errorf("controller.quorum.voters lists %d nodes: clusters of several nodes are not supported yet; list this node only, or leave the key out", len(q.Voters))
-	case len(q.Voters) == 1 && q.Voters[0].ID != n.cfg.ID:
-		return fmt.Errorf("controller.quorum.voters lists node %d, and this is node %d (node.id)", q.Voters[0].ID, n.cfg.ID)
+// open locks the directories, recovers the metadata log and builds every part, in an order in which each needs only
+// those before it.
+func (n *Node) open(ctx context.Context) error {
+	if err := n.openStore(); err != nil {
+		return err
 	}
+	clusterID, err := n.identify()
+	if err != nil {
+		return &dataError{err}
+	}
+	if err := n.openQuorum(); err != nil {
+		return err
+	}
+	var subscribers []metadata.Subscriber
+	if n.cfg.Roles.Broker {
+		n.gate = newGate(n.prepare, n.fail)
+		subscribers = append(subscribers, n.gate)
+	}
+	if n.cfg.Roles.Controller {
+		n.controller = controller.New(controller.Options{
+			NodeID: n.cfg.ID, ClusterID: clusterID, Log: n.quorum, Logger: n.o.Logger,
+			Config: n.controllerConfig(), Rules: configRules(n.o.Config), Features: features(),
+		})
+		// Last: its answers leave from there, and what they say is then true of this node.
+		subscribers = append(subscribers, n.controller)
+	}
+	n.loader = metadata.NewLoader(subscribers...)
+	if n.cfg.Roles.Broker {
+		n.buildBroker(clusterID)
+	}
+	n.server = server.New(server.Options{
+		Routes: api.New(n.apiOptions(clusterID)).Routes(), Limits: n.limits(), Logger: n.o.Logger, Metrics: n.metrics, Now: n.o.Now,
+	})
 	return nil
 }
 
-// open locks the directories, recovers the metadata log and builds every part, in an order in which each needs only
-// those before it.
-func (n *Node) open() error {
-	cfg, logger := n.cfg, n.o.Logger
+func (n *Node) openStore() error {
+	cfg := n.cfg
 	var err error
 	n.store, err = storage.OpenDirectories(storage.Options{
-		FS: n.o.FS, Dirs: cfg.Storage.Dirs, NodeID: cfg.ID, Now: n.o.Now, Logger: logger, Metrics: n.metrics,
+		FS: n.o.FS, Dirs: cfg.Storage.Dirs, NodeID: cfg.ID, Now: n.o.Now, Logger: n.o.Logger, Metrics: n.metrics,
 		FlushBeforeAck:    cfg.Storage.FlushBeforeAck,
 		RecoveryThreads:   int(cfg.Storage.RecoveryThreads),
 		RetentionInterval: milliseconds(cfg.Retention.CheckMs),
@@ -151,32 +174,32 @@ func (n *Node) open() error {
 	if err != nil {
 		return &dataError{err}
 	}
-	clusterID, err := n.identify()
-	if err != nil {
-		return &dataError{err}
-	}
+	return nil
+}
+
+func (n *Node) openQuorum() error {
+	cfg := n.cfg.Quorum
 	home, err := n.metadataDirectory()
 	if err != nil {
 		return err
 	}
-
-	n.gate = &gate{}
 	n.quorum, err = quorum.Open(quorum.Options{
-		FS: n.o.FS, Dir: home.Path(), NodeID: cfg.ID, DirID: home.ID(),
-		Endpoints: n.controllerEndpoints(), Listener: &stream{n}, Now: n.o.Now, Logger: logger, Metrics: n.metrics,
-		SegmentBytes: int(cfg.Quorum.SegmentBytes), SegmentMs: cfg.Quorum.SegmentMs,
-		SnapshotMaxBytes: cfg.Quorum.SnapshotMaxNewBytes, SnapshotIntervalMs: cfg.Quorum.SnapshotMaxIntervalMs,
-		RetentionBytes: cfg.Quorum.RetentionBytes, RetentionMs: cfg.Quorum.RetentionMs,
+		FS: n.o.FS, Dir: home.Path(), NodeID: n.cfg.ID, DirID: home.ID(),
+		Endpoints: n.controllerEndpoints(), Listener: &stream{n}, Now: n.o.Now, Logger: n.o.Logger, Metrics: n.metrics,
+		SegmentBytes: int(cfg.SegmentBytes), SegmentMs: cfg.SegmentMs,
+		SnapshotMaxBytes: cfg.SnapshotMaxNewBytes, SnapshotIntervalMs: cfg.SnapshotMaxIntervalMs,
+		RetentionBytes: cfg.RetentionBytes, RetentionMs: cfg.RetentionMs,
 	})
 	if err != nil {
 		return &dataError{fmt.Errorf("open the metadata log in %s: %w", home.Path(), err)}
 	}
-	n.controller = controller.New(controller.Options{
-		NodeID: cfg.ID, ClusterID: clusterID, Log: n.quorum, Logger: logger,
-		Config: n.controllerConfig(), Rules: configRules(n.o.Config), Features: features(),
-	})
+	return nil
+}
+
+// buildBroker makes what a node has only as a broker.
+func (n *Node) buildBroker(clusterID string) {
 	n.replicas = replica.NewSet(replica.Options{
-		NodeID: cfg.ID, Store: n.store, FlushBeforeAck: cfg.Storage.FlushBeforeAck, Now: n.o.Now, Logger: logger, Metrics: n.metrics,
+		NodeID: n.cfg.ID, Store: n.store, FlushBeforeAck: n.cfg.Storage.FlushBeforeAck, Now: n.o.Now, Logger: n.o.Logger, Metrics: n.metrics,
 		LogConfig: func(topic string, overrides map[string]string) commitlog.Config {
 			return logConfig(n.topicConfig(topic, overrides))
 		},
@@ -184,15 +207,10 @@ func (n *Node) open() error {
 			return int(n.topicConfig(topic, overrides).MinInSyncReplicas)
 		},
 	})
-	// The controller is last: its answers leave from there, and what they say is then true of this node.
-	n.loader = metadata.NewLoader(n.gate, n.controller)
 	n.groups = group.New(n.groupOptions())
 	n.gate.subscribers = []metadata.Subscriber{n.replicas, n.groups}
+	n.beats, n.admin = uplink.NewLink(n.linkOptions()), uplink.NewLink(n.linkOptions())
 	n.uplink = uplink.New(n.uplinkOptions(clusterID))
-	n.server = server.New(server.Options{
-		Routes: api.New(n.apiOptions(clusterID)).Routes(), Limits: n.limits(), Logger: logger, Metrics: n.metrics, Now: n.o.Now,
-	})
-	return nil
 }
 
 // groupOptions is what consumer groups need. Their timers run by a clock that nobody sets.

@@ -274,13 +274,10 @@ func TestFailedMetadataDisk(t *testing.T) {
 // TestNotYet: what a node cannot be is refused before anything is touched, with the setting's name.
 func TestNotYet(t *testing.T) {
 	for _, properties := range []string{
-		strings.Replace(base, "process.roles=broker,controller", "process.roles=controller", 1),
+		strings.NewReplacer("process.roles=broker,controller", "process.roles=controller", "PLAINTEXT://127.0.0.1:0,", "").Replace(base),
 		base + "controller.quorum.voters=1@127.0.0.1:9093,2@127.0.0.1:9193\n",
 	} {
-		c, _, err := config.Load(config.Source{File: "test", Text: []byte(properties)})
-		if err == nil {
-			_, err = Build(Options{Config: c, FS: vfs.NewMem()})
-		}
+		_, err := Build(options(t, properties, vfs.NewMem()))
 		if err == nil || !strings.Contains(err.Error(), "process.roles") && !strings.Contains(err.Error(), "controller.quorum.voters") {
 			t.Errorf("%v for\n%s", err, properties)
 		}

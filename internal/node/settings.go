@@ -89,14 +89,27 @@ func configRules(c *config.Config) controller.ConfigRules {
 	}
 }
 
-func (n *Node) uplinkOptions(clusterID string) uplink.Options {
-	o := uplink.Options{
-		NodeID: n.cfg.ID, ClusterID: clusterID, PreviousEpoch: n.store.PreviousBrokerEpoch(),
-		Call: func(ctx context.Context, req kmsg.Request, client uplink.Client) (kmsg.Response, error) {
+func (n *Node) linkOptions() uplink.LinkOptions {
+	o := uplink.LinkOptions{NodeID: n.cfg.ID, Where: n.active, Dial: n.o.Dial}
+	if n.controller != nil {
+		o.Local = func(ctx context.Context, req kmsg.Request, client uplink.Client) (kmsg.Response, error) {
 			return n.local(ctx, req, client.Principal, client.ID)
-		},
+		}
+	}
+	return o
+}
+
+func (n *Node) uplinkOptions(clusterID string) uplink.Options {
+	var racked *string
+	if n.cfg.Rack != "" {
+		racked = &n.cfg.Rack
+	}
+	o := uplink.Options{
+		Rack:   racked,
+		NodeID: n.cfg.ID, ClusterID: clusterID, PreviousEpoch: n.store.PreviousBrokerEpoch(),
+		Call: n.beats.Call, Admin: n.admin.Call,
 		Caught:  func() int64 { return n.loader.Image().Offset },
-		OnEpoch: n.store.SetBrokerEpoch,
+		OnEpoch: n.registered,
 		Offline: func() []kafka.DirID {
 			var out []kafka.DirID
 			for _, d := range n.store.Directories() {
@@ -109,9 +122,6 @@ func (n *Node) uplinkOptions(clusterID string) uplink.Options {
 		Heartbeat: milliseconds(n.cfg.Session.HeartbeatMs),
 		Timeout:   milliseconds(n.cfg.Network.RequestTimeoutMs),
 		Logger:    n.o.Logger,
-	}
-	if n.cfg.Rack != "" {
-		o.Rack = &n.cfg.Rack
 	}
 	for _, d := range n.store.Directories() {
 		if d.Online() {

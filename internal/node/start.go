@@ -37,26 +37,50 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.bind(); err != nil {
 		return err
 	}
-	if err := n.open(); err != nil {
-		return err
-	}
-	n.phase.Store(phaseRecovery)
-	n.o.Logger.Info("Transitioning from STARTING to RECOVERY")
 	for _, l := range n.listeners {
 		if l.http {
 			n.serveHTTP(l.ln)
 		}
 	}
+	if err := n.open(ctx); err != nil {
+		return err
+	}
+	n.phase.Store(phaseRecovery)
+	n.o.Logger.Info("Transitioning from STARTING to RECOVERY")
 	if err := n.store.Start(); err != nil {
 		return err
 	}
 	n.quorum.Start()
-	n.controller.Start()
 	n.serving = true
 	n.running.Go(n.watch)
 	n.running.Go(n.snapshots)
-	n.serve(true)
+	if n.controller != nil {
+		n.controller.Start()
+		n.serve(true)
+	}
+	if n.cfg.Roles.Broker {
+		if err := n.join(ctx); err != nil {
+			return err
+		}
+	} else if err := n.awaitLeader(ctx); err != nil {
+		return err
+	}
+	n.o.Logger.Info("Transitioning from RECOVERY to RUNNING")
+	n.o.Logger.Info("Kafka Server started", "node", n.cfg.ID, "took", n.o.Now().Sub(began).Round(time.Millisecond))
+	if n.cfg.Roles.Broker {
+		here := n.replicas.Partitions()
+		n.atStart.Store(&here)
+	}
+	n.phase.Store(phaseRunning) // and /readyz says so: whoever waited for that finds the lines in the log
+	return nil
+}
+
+// join makes this broker one of the cluster's, and serves clients.
+func (n *Node) join(ctx context.Context) error {
 	n.running.Go(func() { n.uplink.Run(n.ctx) })
+	n.running.Go(n.followLeader)
+	n.running.Go(n.wishes)
+	n.running.Go(n.dropLagging)
 	if err := n.await(ctx, n.uplink.Registered(), "the controller to register this broker"); err != nil {
 		return err
 	}
@@ -67,26 +91,42 @@ func (n *Node) start(ctx context.Context) error {
 			close(unfenced)
 		}
 	})
-	if err := n.await(ctx, unfenced, "the controller to unfence this broker"); err != nil {
-		return err
-	}
-	n.o.Logger.Info("Transitioning from RECOVERY to RUNNING")
-	n.o.Logger.Info("Kafka Server started", "node", n.cfg.ID, "took", n.o.Now().Sub(began).Round(time.Millisecond))
-	here := n.replicas.Partitions()
-	n.atStart.Store(&here)
-	n.phase.Store(phaseRunning) // and /readyz says so: whoever waited for that finds the lines in the log
-	return nil
+	return n.await(ctx, unfenced, "the controller to unfence this broker")
 }
+
+// awaitLeader waits until the metadata quorum has a leader: a mere controller is of use from then on.
+func (n *Node) awaitLeader(ctx context.Context) error {
+	for {
+		changed := n.quorum.Changed()
+		if _, _, ok := n.quorum.Leader(); ok {
+			return nil
+		}
+		if err := n.await(ctx, changed, "the metadata quorum to have a leader"); err != nil {
+			return err
+		}
+	}
+}
+
+// patience is how long a step of the start may take before the log says what is waited for.
+const patience = 10 * time.Second
 
 // await waits for one step of the start.
 func (n *Node) await(ctx context.Context, step <-chan struct{}, what string) error {
-	select {
-	case <-step:
-		return nil
-	case <-n.failed:
-		return n.failure
-	case <-ctx.Done():
-		return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
+	for {
+		timer := time.NewTimer(patience)
+		select {
+		case <-step:
+			timer.Stop()
+			return nil
+		case <-n.failed:
+			timer.Stop()
+			return n.failure
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
+		case <-timer.C:
+			n.o.Logger.Warn("still waiting for "+what, "controllers", n.controllers())
+		}
 	}
 }
 
@@ -98,7 +138,9 @@ func (n *Node) watch() {
 			n.fail(fmt.Errorf("the metadata log: %w", n.quorum.Err()))
 			return
 		case <-n.store.Failures():
-			n.uplink.Hurry()
+			if n.uplink != nil {
+				n.uplink.Hurry()
+			}
 			online := 0
 			for _, d := range n.store.Directories() {
 				if d.Online() {
@@ -194,7 +236,7 @@ func (n *Node) Err() error { return n.failure }
 // opened counts the partitions that were here when the node began to run and still are, and those of them whose log is
 // open. Partitions that are made later are nobody's recovery: a large topic must not take the node out of service.
 func (n *Node) opened() (done, all int) {
-	if n.recoveredAll.Load() {
+	if n.replicas == nil || n.recoveredAll.Load() {
 		return 0, 0
 	}
 	here := n.atStart.Load()

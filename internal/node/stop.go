@@ -29,7 +29,7 @@ func (n *Node) stop(ctx context.Context) error {
 	var errs []error
 	if running {
 		n.o.Logger.Info("Starting controlled shutdown")
-		if n.cfg.Session.ControlledShutdown && n.alive() == nil {
+		if n.uplink != nil && n.cfg.Session.ControlledShutdown && n.alive() == nil {
 			handover, cancel := context.WithTimeout(ctx, controlledShutdown)
 			if err := n.uplink.Shutdown(handover); err != nil {
 				n.o.Logger.Warn("leaderships were not handed over", "error", err)
@@ -50,9 +50,15 @@ func (n *Node) stop(ctx context.Context) error {
 	for _, l := range n.listeners {
 		_ = l.ln.Close() // those that nobody serves yet
 	}
+	if n.uplink != nil {
+		n.beats.Close()
+		n.admin.Close()
+	}
 	n.running.Wait()
 	if n.serving {
-		n.controller.Stop()
+		if n.controller != nil {
+			n.controller.Stop()
+		}
 		errs = append(errs, n.quorum.Stop())
 	}
 	if n.store != nil {

@@ -7,6 +7,7 @@ import (
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/quorum"
+	"moldau/internal/xsync"
 )
 
 // stream turns what the quorum commits into metadata, and its leadership into the controller's. The quorum calls it from
@@ -47,50 +48,78 @@ func (s *stream) Commit(base kafka.Offset, epoch kafka.Epoch, _ int64, records [
 // Lead makes the controller of this node the active one. Everything that was committed before has been applied, so the
 // image is what the cluster is: the moment to begin acting on it.
 func (s *stream) Lead(epoch kafka.Epoch) {
-	if err := s.n.catchUp(); err != nil {
-		s.n.fail(err)
-		return
-	}
 	s.n.controller.Lead(epoch)
-	s.n.uplink.Hurry()
+	if s.n.uplink != nil {
+		s.n.uplink.Hurry()
+	}
 }
 
 // Resign ends that.
 func (s *stream) Resign(kafka.Epoch) { s.n.controller.Resign() }
 
-// gate keeps subscribers from acting on history: while the log is replayed a topic may come and go many times, and only
-// the outcome matters. Once open it passes everything on.
+// gate keeps the broker's parts from acting on history: while the log is replayed a topic may come and go many times, and
+// only the outcome matters. It opens when the image has reached this broker's registration, and passes everything on from
+// then on.
 type gate struct {
 	subscribers []metadata.Subscriber
-	open        bool
+	prepare     func(*metadata.Image) error // called once, with the image that the gate opens with
+	fail        func(error)
+
+	mu    xsync.Mutex     // held while prepare works on the disk
+	image *metadata.Image // the newest
+	from  int64           // the offset to be reached; -1: not known yet
+	open  bool
+}
+
+func newGate(prepare func(*metadata.Image) error, fail func(error)) *gate {
+	return &gate{prepare: prepare, fail: fail, image: metadata.EmptyImage(), from: -1}
 }
 
 // Apply passes a change on, once the gate is open.
 func (g *gate) Apply(delta *metadata.Delta, image *metadata.Image) {
-	if !g.open {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.image = image
+	if g.open {
+		g.pass(delta)
 		return
 	}
-	for _, s := range g.subscribers {
-		s.Apply(delta, image)
-	}
+	g.openLocked()
 }
 
-// Open hands everything there is to the subscribers as one change.
-func (g *gate) Open(image *metadata.Image) {
+// OpenAt opens the gate as soon as the image has reached an offset.
+func (g *gate) OpenAt(offset int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.from < 0 {
+		g.from = offset
+	}
+	g.openLocked()
+}
+
+// openLocked hands everything there is to the subscribers as one change.
+func (g *gate) openLocked() {
+	if g.open || g.from < 0 || g.image.Offset < g.from {
+		return
+	}
+	if err := g.prepare(g.image); err != nil {
+		g.fail(err)
+		return
+	}
 	g.open = true
-	g.Apply(metadata.Between(metadata.EmptyImage(), image), image)
+	g.pass(metadata.Between(metadata.EmptyImage(), g.image))
 }
 
-// catchUp opens the gate, the first time only. Folders of topics that were deleted while this node was down are set aside
-// before anything is opened.
-func (n *Node) catchUp() error {
-	if n.gate.open {
-		return nil
+func (g *gate) pass(delta *metadata.Delta) {
+	for _, s := range g.subscribers {
+		s.Apply(delta, g.image)
 	}
-	image := n.loader.Image()
+}
+
+// prepare puts folders of topics that were deleted while this node was down aside, before anything is opened.
+func (n *Node) prepare(image *metadata.Image) error {
 	if err := n.replicas.SetAsideStrays(image); err != nil {
 		return fmt.Errorf("set aside folders of deleted topics: %w", err)
 	}
-	n.gate.Open(image)
 	return nil
 }

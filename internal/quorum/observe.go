@@ -164,11 +164,13 @@ func (q *Quorum) observersLocked(nowMs int64) []Replica {
 func (q *Quorum) Changed() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.err != nil || q.stopped { // nothing will change any more
+		over := make(chan struct{})
+		close(over)
+		return over
+	}
 	if q.changed == nil {
 		q.changed = make(chan struct{})
-		if q.err != nil || q.stopped {
-			close(q.changed) // nothing will change any more
-		}
 	}
 	return q.changed
 }

@@ -45,3 +45,16 @@ func (q *Quorum) Status() Status {
 	}
 	return s
 }
+
+// Leader returns the leader, with the endpoints that the voter set gives it, and the epoch. ok is false while nobody is known
+// to lead.
+func (q *Quorum) Leader() (leader Voter, epoch kafka.Epoch, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, v := range q.members.newest().voters {
+		if v.ID == q.leader {
+			return v, q.epoch, true
+		}
+	}
+	return Voter{}, q.epoch, false
+}
