@@ -9,7 +9,8 @@ import (
 )
 
 // Truncate cuts the log so that nothing at or after to is left, durably. The log end becomes that of the last batch left:
-// to itself, unless it lies inside a batch or a gap. A to at or behind the log end does nothing; one before all segments
+// to itself, unless it lies inside a batch or a gap. A to at or behind the log end only ends an epoch that was assigned and
+// has no record: the log that this one is to follow may know another. One before all segments
 // is TruncateFullyAt. Nobody may append meanwhile, and the caller must not have told anybody to rely on what is cut.
 // After an error the log has failed.
 func (l *Log) Truncate(to kafka.Offset) error {
@@ -17,8 +18,15 @@ func (l *Log) Truncate(to kafka.Offset) error {
 	defer l.reshape.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.usableLocked(); err != nil || to >= l.logEnd {
+	if err := l.usableLocked(); err != nil {
 		return err
+	}
+	if to >= l.logEnd {
+		if cut := l.epochs.cutEnd(l.logEnd); len(cut) < len(l.epochs) {
+			l.epochs, l.epochsDirty, l.epochUnused = cut, true, false
+			l.publishLocked()
+		}
+		return nil
 	}
 	err := l.truncateLocked(to)
 	if err != nil {

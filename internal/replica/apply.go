@@ -9,6 +9,7 @@ import (
 	"moldau/internal/commitlog"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
+	"moldau/internal/storage"
 )
 
 // Apply brings the partitions of this node into line with new metadata. It never waits for a disk: it refuses what is
@@ -207,12 +208,18 @@ func (p *Partition) reconcile() {
 		log.OnSynced(p.synced)
 	}
 	log.SetConfig(t.config)
+	if p.begin(log) {
+		p.set.tellRole(p)
+	}
+}
+
+// begin puts the role in force that the metadata want now. It returns whether that is another one than before.
+func (p *Partition) begin(log *storage.Log) bool {
 	p.role.Lock()
 	defer p.role.Unlock()
-	t = p.target.Load()
-	a = p.acting.Load()
+	t, a := p.target.Load(), p.acting.Load()
 	if t.gone || a.hasRole && a.log == log && a.epoch == t.leaderEpoch && a.leader == t.leader {
-		return
+		return false
 	}
 	next := &acting{log: log, leader: t.leader, leading: t.leader == p.set.o.NodeID, epoch: t.leaderEpoch, hasRole: true}
 	next.start = log.LogEnd()
@@ -224,6 +231,7 @@ func (p *Partition) reconcile() {
 		p.failed(err) // between Open and OnSynced
 	}
 	p.markOpened()
+	return true
 }
 
 // take puts a role in force. The caller holds role.
@@ -247,6 +255,7 @@ func (p *Partition) take(next *acting) {
 
 // leave gives up the log.
 func (p *Partition) leave() {
+	defer p.set.tellRole(p)
 	p.role.Lock()
 	defer p.role.Unlock()
 	p.mu.Lock()

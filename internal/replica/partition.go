@@ -171,12 +171,13 @@ func (p *Partition) counted(log *storage.Log) kafka.Offset {
 
 // advanceLocked recomputes the high watermark of a leader, marks watchers of what has moved and returns the waiters to
 // release. Called after everything that decision "one condition for every waiter" depends on: sync done, append without
-// flush, follower progress, ISR or min.insync.replicas changed.
+// flush, follower progress, ISR or min.insync.replicas changed. Under a role that is over it does nothing: the in-sync set
+// of the next leader says nothing about this log.
 func (p *Partition) advanceLocked(a *acting) *Waiter {
-	if !a.leading {
+	t := p.target.Load()
+	if !a.leading || t.gone || t.leaderEpoch != a.epoch {
 		return nil
 	}
-	t := p.target.Load()
 	c := count{current: p.highWatermark.Load(), leaderEnd: p.counted(a.log), isr: len(t.isr), minISR: t.minISR}
 	for _, member := range p.maximalISRLocked(t) {
 		if member != p.set.o.NodeID {
@@ -232,6 +233,7 @@ func (p *Partition) failed(err error) {
 	chains := p.failAllLocked(err)
 	p.mu.Unlock()
 	releaseAll(chains)
+	p.set.tellRole(p)
 }
 
 // failAllLocked wakes everyone.

@@ -309,7 +309,7 @@ func (s *script) fetched() string {
 		return codeOf(err)
 	}
 	s.waiters["fetched"] = w
-	return fmt.Sprintf("first=%d last=%d waits=%v %s", a.First, a.Last, w != nil, s.state())
+	return fmt.Sprintf("from=%d last-epoch=%d waits=%v %s", a.From, a.LastEpoch, w != nil, s.state())
 }
 
 func (s *script) wishes() string {

@@ -42,6 +42,7 @@ type Set struct {
 	wishes chan Wish
 	image  atomic.Pointer[metadata.Image]
 	begun  bool // the first Apply, of all that was here before, is over; by Apply only
+	onRole func(*Partition)
 
 	mu     xsync.RWMutex // taken alone
 	byName map[string]*topic
@@ -73,6 +74,17 @@ func NewSet(o Options) *Set {
 
 // Wishes delivers the changes of in-sync sets that leaders here ask for.
 func (s *Set) Wishes() <-chan Wish { return s.wishes }
+
+// OnRole sets the function that is told of every partition whose role here has begun or ended, or whose disk has failed. It
+// is called with no lock held, one call at a time for a partition in most cases, and must not wait: it asks the partition
+// what it is now. Set it before the first Apply.
+func (s *Set) OnRole(f func(*Partition)) { s.onRole = f }
+
+func (s *Set) tellRole(p *Partition) {
+	if s.onRole != nil {
+		s.onRole(p)
+	}
+}
 
 // Partition returns a partition by name. Errors: UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER when it lies on
 // other nodes only.

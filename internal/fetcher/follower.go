@@ -1,0 +1,54 @@
+package fetcher
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"moldau/internal/kafka"
+	"moldau/internal/replica"
+)
+
+// key names a partition in requests and answers.
+type key struct {
+	topic     kafka.TopicID
+	partition int32
+}
+
+// follower is one partition that a loop fetches.
+type follower struct {
+	p   *replica.Partition
+	key key
+	at  replica.Following // where it stands
+
+	// in says that the leader's session has the partition, as of the last request; told is what it knows then.
+	in   bool
+	told replica.Following
+	// named says that the next request has to name it.
+	named bool
+
+	syncing  *replica.Waiter // what is below at.From is not on disk yet; nil: it is
+	resting  *time.Timer     // pause after a failure; nil: none
+	failures int             // in a row
+}
+
+// ready reports whether the partition may be fetched.
+func (f *follower) ready() bool { return f.syncing == nil && f.resting == nil }
+
+// rest ends the pause, if there is one.
+func (f *follower) wakeUp() {
+	if f.resting != nil {
+		f.resting.Stop()
+		f.resting = nil
+	}
+}
+
+// sorted puts followers into an order that does not depend on when they came.
+func sorted(list []*follower) []*follower {
+	slices.SortFunc(list, func(a, b *follower) int {
+		x, y := a.p.TopicPartition(), b.p.TopicPartition()
+		return cmp.Or(strings.Compare(x.Topic, y.Topic), cmp.Compare(x.Partition, y.Partition))
+	})
+	return list
+}

@@ -1,0 +1,293 @@
+package fetcher
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"moldau/internal/replica"
+	"moldau/internal/xsync"
+)
+
+// loop fetches a part of the partitions that one node leads. All but inbox belongs to the goroutine of run.
+type loop struct {
+	f      *Fetcher
+	at     lane
+	logger *slog.Logger
+
+	wake  chan struct{} // capacity 1: there is something in inbox
+	inbox struct {
+		xsync.Mutex
+		partitions []*replica.Partition // to be looked at
+		hurry      bool                 // the leader may be back
+	}
+
+	followers map[key]*follower
+	named     []*follower // that the next request names
+	leaving   []*follower // that the session has to forget
+	syncing   []*follower // whose disk is waited for
+	held      *time.Timer // for how long the next request waits for them; nil: not
+
+	main, aside flight
+	session     session
+	inSession   int // partitions that the session has
+}
+
+func newLoop(f *Fetcher, at lane) *loop {
+	l := &loop{
+		f: f, at: at, wake: make(chan struct{}, 1), followers: map[key]*follower{},
+		logger: f.o.Logger.With("leader", at.leader, "shard", at.shard),
+	}
+	l.main.loop, l.aside.loop = l, l
+	return l
+}
+
+// post asks the loop to look at a partition, or, with nil, to try its leader again. It never waits.
+func (l *loop) post(p *replica.Partition) {
+	l.inbox.Lock()
+	if p == nil {
+		l.inbox.hurry = true
+	} else {
+		l.inbox.partitions = append(l.inbox.partitions, p)
+	}
+	l.inbox.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run does what there is to do, always in the same order, and then waits for anything to happen.
+func (l *loop) run() {
+	defer l.end()
+	for l.f.ctx.Err() == nil {
+		l.readInbox()
+		for _, fl := range []*flight{&l.main, &l.aside} {
+			if resp := fl.collect(); resp != nil {
+				l.answered(fl, resp)
+			}
+		}
+		l.readSynced()
+		l.send()
+		l.wait()
+	}
+}
+
+// send sends the requests that there are reasons for.
+func (l *loop) send() {
+	if l.main.call == nil && l.held == nil && (len(l.named) > 0 || l.inSession > 0) {
+		if l.main.connect(); l.main.idle() {
+			l.main.send(l.next())
+			l.f.meters.requests.Inc()
+		}
+	}
+	if l.main.call != nil && l.aside.call == nil && len(l.named) > 0 {
+		if l.aside.connect(); l.aside.idle() {
+			l.aside.send(l.meanwhile())
+			l.f.meters.requests.Inc()
+		}
+	}
+}
+
+// wait returns when something may have happened.
+func (l *loop) wait() {
+	var synced <-chan struct{}
+	var held <-chan time.Time
+	if len(l.syncing) > 0 {
+		synced = l.syncing[0].syncing.Done()
+	}
+	if l.held != nil {
+		held = l.held.C
+	}
+	select {
+	case <-l.wake:
+	case <-l.main.done():
+	case <-l.aside.done():
+	case <-l.main.rings():
+		l.main.rung()
+	case <-l.aside.rings():
+		l.aside.rung()
+	case <-synced:
+	case <-held:
+		l.held = nil
+		l.giveUpSyncing()
+	case <-l.f.ctx.Done():
+	}
+}
+
+func (l *loop) end() {
+	l.main.close()
+	l.aside.close()
+	for _, f := range l.followers {
+		f.wakeUp()
+	}
+	if l.held != nil {
+		l.held.Stop()
+	}
+}
+
+// readInbox looks at the partitions that have been posted.
+func (l *loop) readInbox() {
+	l.inbox.Lock()
+	partitions, hurry := l.inbox.partitions, l.inbox.hurry
+	l.inbox.partitions, l.inbox.hurry = nil, false
+	l.inbox.Unlock()
+	if hurry {
+		l.main.wakeUp()
+		l.aside.wakeUp()
+	}
+	var fresh []*follower
+	for _, p := range partitions {
+		k := key{p.TopicID(), p.TopicPartition().Partition}
+		f := l.followers[k]
+		if f != nil && f.p != p { // the partition was removed and has come back
+			l.drop(f)
+			f = nil
+		}
+		leader, follows := p.Follows()
+		switch {
+		case follows && leader == l.at.leader:
+			if f == nil {
+				f = &follower{p: p, key: k}
+				l.followers[k] = f
+			}
+			f.failures = 0
+			f.wakeUp()
+			fresh = append(fresh, f)
+		case f != nil:
+			l.drop(f)
+		}
+	}
+	if len(fresh) > 0 {
+		l.resume(fresh)
+	}
+}
+
+// drop ends the fetching of a partition.
+func (l *loop) drop(f *follower) {
+	delete(l.followers, f.key)
+	f.wakeUp()
+	l.stopSyncing(f)
+	l.unname(f)
+	l.leave(f)
+}
+
+// resume finds out where partitions stand and has them fetched from there, once that is on disk.
+func (l *loop) resume(list []*follower) {
+	var waiters []*replica.Waiter
+	for _, f := range list {
+		at, waiter, err := f.p.Following()
+		if err != nil || at.Leader != l.at.leader {
+			l.drop(f) // its new role is, or will be, posted
+			continue
+		}
+		f.at = at
+		l.proceed(f, waiter)
+		if waiter != nil {
+			waiters = append(waiters, waiter)
+		}
+	}
+	replica.Hurry(waiters...)
+}
+
+// proceed has the next request name a partition, when waiter has ended.
+func (l *loop) proceed(f *follower, waiter *replica.Waiter) {
+	l.stopSyncing(f)
+	if waiter != nil {
+		f.syncing = waiter
+		l.syncing = append(l.syncing, f)
+		if l.held == nil {
+			l.held = time.NewTimer(l.f.o.SyncPatience)
+		}
+		return
+	}
+	l.name(f)
+}
+
+func (l *loop) name(f *follower) {
+	if !f.named {
+		f.named = true
+		l.named = append(l.named, f)
+	}
+}
+
+func (l *loop) unname(f *follower) {
+	if f.named {
+		f.named = false
+		l.named = slices.DeleteFunc(l.named, func(other *follower) bool { return other == f })
+	}
+}
+
+// leave takes a partition out of the session, with the next request.
+func (l *loop) leave(f *follower) {
+	if f.in {
+		f.in = false
+		l.inSession--
+		l.leaving = append(l.leaving, f)
+	}
+}
+
+func (l *loop) stopSyncing(f *follower) {
+	if f.syncing != nil {
+		f.syncing = nil
+		l.syncing = slices.DeleteFunc(l.syncing, func(other *follower) bool { return other == f })
+	}
+}
+
+// readSynced goes on with the partitions whose syncs are done.
+func (l *loop) readSynced() {
+	if len(l.syncing) == 0 {
+		return
+	}
+	var again []*follower
+	still := l.syncing[:0]
+	for _, f := range l.syncing {
+		select {
+		case <-f.syncing.Done():
+		default:
+			still = append(still, f)
+			continue
+		}
+		failed := f.syncing.Err() != nil
+		f.syncing = nil
+		if failed { // its role or its log has changed under it
+			again = append(again, f)
+		} else {
+			l.name(f)
+		}
+	}
+	clear(l.syncing[len(still):])
+	l.syncing = still
+	if len(still) == 0 && l.held != nil {
+		l.held.Stop()
+		l.held = nil
+	}
+	if len(again) > 0 {
+		l.resume(again)
+	}
+}
+
+// giveUpSyncing lets the others go on without the partitions whose disks are slow.
+func (l *loop) giveUpSyncing() {
+	for _, f := range l.syncing {
+		l.leave(f)
+	}
+}
+
+// fail lets a partition pause. Its failures are told once at their beginning, and each time the pause is at its longest.
+func (l *loop) fail(f *follower, err error) {
+	pause := min(l.f.o.FirstBackoff<<min(f.failures, 20), l.f.o.Backoff)
+	f.failures++
+	l.f.meters.failures.Inc()
+	level := slog.LevelDebug
+	if worthTelling(err) && f.failures == 1 || pause == l.f.o.Backoff {
+		level = slog.LevelWarn
+	}
+	l.logger.Log(l.f.ctx, level, "follower cannot fetch; it tries again", "partition", f.p.TopicPartition().String(), "offset", f.at.From,
+		"epoch", f.at.Epoch, "pause", pause, "error", err)
+	l.stopSyncing(f)
+	l.unname(f)
+	l.leave(f)
+	f.wakeUp()
+	f.resting = time.AfterFunc(pause, func() { l.post(f.p) })
+}

@@ -1,0 +1,280 @@
+package fetcher
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"moldau/internal/api"
+	"moldau/internal/batch"
+	"moldau/internal/commitlog"
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+	"moldau/internal/metrics"
+	"moldau/internal/replica"
+	"moldau/internal/server"
+	"moldau/internal/storage"
+	"moldau/internal/vfs"
+)
+
+// world is some brokers that share metadata which the test writes by hand. It lives in a synctest bubble.
+type world struct {
+	t     *testing.T
+	image *metadata.Image
+	nodes map[kafka.NodeID]*broker
+	log   lockedText
+
+	mu  sync.Mutex
+	cut map[kafka.NodeID]bool // nobody can connect to it
+}
+
+// broker is one node: its store and Set are the real ones, and so are the server that answers fetches and the Fetcher.
+type broker struct {
+	w       *world
+	id      kafka.NodeID
+	disk    *vfs.Mem
+	fs      *vfs.Inject
+	store   *storage.Store
+	set     *replica.Set
+	fetcher *Fetcher
+	srv     *server.Server
+	ln      *pipes
+	serving sync.WaitGroup
+	options func(*Options)
+	up      bool
+}
+
+func newWorld(t *testing.T, ids ...kafka.NodeID) *world {
+	w := &world{t: t, image: metadata.EmptyImage(), nodes: map[kafka.NodeID]*broker{}, cut: map[kafka.NodeID]bool{}}
+	for _, id := range ids {
+		b := &broker{w: w, id: id, disk: vfs.NewMem()}
+		w.nodes[id] = b
+		b.start()
+	}
+	var records []metadata.Record
+	for _, id := range ids {
+		records = append(records, registration(id, 1))
+	}
+	w.apply(records...)
+	return w
+}
+
+func registration(id kafka.NodeID, epoch int64) metadata.Record {
+	return &metadata.RegisterBrokerRecord{BrokerID: id, BrokerEpoch: epoch}
+}
+
+func (b *broker) start() {
+	w := b.w
+	b.fs = vfs.NewInject(b.disk)
+	var err error
+	b.store, err = storage.OpenDirectories(storage.Options{FS: b.fs, Dirs: []string{"/data"}, NodeID: b.id, Now: time.Now, FlushBeforeAck: true})
+	w.must(err)
+	w.must(b.store.Format("cluster"))
+	w.must(b.store.Start())
+	m, logger := metrics.NewSet(), slog.New(slog.NewTextHandler(&w.log, nil))
+	b.set = replica.NewSet(replica.Options{
+		NodeID: b.id, Store: b.store, FlushBeforeAck: true, Now: time.Now, Metrics: m,
+		LogConfig: func(string, map[string]string) commitlog.Config { return commitlog.DefaultConfig() },
+	})
+	o := Options{
+		NodeID: b.id, Replicas: b.set, Logger: logger.With("node", b.id), Metrics: m,
+		BrokerEpoch: func() int64 {
+			known, _ := w.image.Cluster.Broker(b.id)
+			return known.Epoch
+		},
+		Dial:    w.dial,
+		Address: func(id kafka.NodeID) (string, bool) { return fmt.Sprint(id), true },
+	}
+	if b.options != nil {
+		b.options(&o)
+	}
+	b.fetcher = New(o)
+	served := api.New(api.Options{
+		Owners: api.Owners{Image: func() *metadata.Image { return w.image }, Replicas: b.set, Store: b.store},
+		NodeID: b.id, FetchMaxBytes: 55 << 20, FetchSessionSlots: 10, RequestTimeout: 30 * time.Second, Now: time.Now, Logger: logger, Metrics: m,
+	})
+	b.srv = server.New(server.Options{Routes: served.Routes(), Limits: server.Limits{RequestMaxBytes: 1 << 20}, Logger: logger, Metrics: m, Now: time.Now})
+	b.ln = &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	ln := b.ln
+	b.serving.Go(func() { _ = b.srv.Serve(ln, server.Listener{Name: "PLAINTEXT", Kind: server.Broker}) })
+	b.up = true
+	b.set.Apply(metadata.Between(metadata.EmptyImage(), w.image), w.image)
+}
+
+func (b *broker) stop(clean bool) {
+	b.up = false
+	b.fetcher.Stop()
+	b.w.must(b.srv.Stop(context.Background()))
+	b.serving.Wait()
+	b.w.must(b.store.Stop(clean))
+}
+
+func (w *world) stop() {
+	up := w.up()
+	for _, b := range up {
+		b.fetcher.Stop()
+	}
+	for _, b := range up {
+		b.stop(true)
+	}
+	if w.t.Failed() {
+		w.t.Log(w.log.String())
+	}
+}
+
+// up are the brokers that run.
+func (w *world) up() []*broker {
+	var up []*broker
+	for _, b := range w.nodes {
+		if b.up {
+			up = append(up, b)
+		}
+	}
+	slices.SortFunc(up, func(a, b *broker) int { return int(a.id - b.id) })
+	return up
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// dial connects to a node, whose address is its id.
+func (w *world) dial(ctx context.Context, address string) (net.Conn, error) {
+	var id kafka.NodeID
+	if _, err := fmt.Sscan(address, &id); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	cut := w.cut[id]
+	w.mu.Unlock()
+	if cut {
+		return nil, fmt.Errorf("connection to %s refused", address)
+	}
+	ln := w.nodes[id].ln
+	ours, theirs := net.Pipe()
+	select {
+	case ln.conns <- theirs:
+		return ours, nil
+	case <-ln.closed:
+		return nil, fmt.Errorf("connection to %s refused", address)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// apply replays records as one delta on every node that is up, and waits until it is done.
+func (w *world) apply(records ...metadata.Record) {
+	w.t.Helper()
+	delta := metadata.NewDelta(w.image)
+	for _, r := range records {
+		w.must(delta.Replay(r))
+	}
+	w.image = delta.Image(w.image.Offset+1, 1)
+	for _, b := range w.up() {
+		b.set.Apply(delta, w.image)
+		b.fetcher.Apply(delta, w.image)
+	}
+	synctest.Wait()
+}
+
+func topicID(name string) kafka.TopicID {
+	id := kafka.TopicID{0: 7}
+	copy(id[1:], name)
+	return id
+}
+
+// lead makes or changes a partition.
+func (w *world) lead(name string, partition int32, epoch kafka.Epoch, replicas []kafka.NodeID, leader kafka.NodeID, isr ...kafka.NodeID) {
+	w.t.Helper()
+	var records []metadata.Record
+	if _, ok := w.image.Topics.ByName(name); !ok {
+		records = append(records, &metadata.TopicRecord{Name: name, TopicID: topicID(name)})
+	}
+	w.apply(append(records, &metadata.PartitionRecord{
+		TopicID: topicID(name), PartitionID: partition, Replicas: replicas, ISR: isr, Leader: leader, LeaderEpoch: epoch, PartitionEpoch: epoch,
+		Directories: make([]kafka.DirID, len(replicas)),
+	})...)
+}
+
+func (b *broker) partition(name string, partition int32) *replica.Partition {
+	b.w.t.Helper()
+	p, err := b.set.Partition(kafka.TopicPartition{Topic: name, Partition: partition})
+	b.w.must(err)
+	<-p.Opened()
+	return p
+}
+
+// produce appends n records as one batch with acks=all and returns the Waiter.
+func (b *broker) produce(name string, partition int32, n int) *replica.Waiter {
+	b.w.t.Helper()
+	_, w, err := b.partition(name, partition).Append(records(n, 10), replica.AppendOptions{Acks: kafka.AcksAll, LeaderEpoch: kafka.NoEpoch})
+	b.w.must(err)
+	if w != nil {
+		replica.Hurry(w)
+	}
+	return w
+}
+
+func records(n, size int) []byte {
+	b := batch.NewBuilder(batch.BuildOptions{LeaderEpoch: kafka.NoEpoch})
+	for i := range n {
+		b.Add(batch.Record{Offset: int64(i), Timestamp: 1000, Value: make([]byte, size)})
+	}
+	return b.Build()
+}
+
+// pipes is a listener of in-memory connections.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return pipeAddr{} }
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "pipe:1" }
+
+// lockedText is a log that is written from many goroutines.
+type lockedText struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (b *lockedText) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedText) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
