@@ -38,7 +38,21 @@ type Options struct {
 	Rules     ConfigRules
 	Features  []metadata.FeatureRange // what this node supports, metadata.version among them
 	NewID     func() kafka.UUID       // ids of new topics; nil: kafka.NewUUID
+
+	// Probe tries to reach a broker at its addresses (host:port), until one listens or ctx ends. It runs on goroutines of
+	// its own. nil: a silent broker is waited for until its session ends.
+	Probe func(ctx context.Context, addresses []string) ProbeResult
 }
+
+// ProbeResult is what the attempt to reach a broker told.
+type ProbeResult int8
+
+// What a probe may tell.
+const (
+	Unknown ProbeResult = iota // nothing: no answer in time, or no way there
+	Alive                      // something listens at one of the addresses
+	Refused                    // the machine answers, and nothing listens at any of the addresses
+)
 
 // Config is the settings of a controller.
 type Config struct {
@@ -113,6 +127,13 @@ func (c *Controller) Lead(epoch int32) { c.post(led{epoch}) }
 
 // Resign ends the epoch: whoever waits gets NOT_CONTROLLER.
 func (c *Controller) Resign() { c.post(resigned{}) }
+
+// Disconnected says that the connection which carried the heartbeats of a broker in the given epoch broke. The broker is
+// probed at once: if its machine says that it is gone it is fenced now, and else it has until its session ends. The
+// connection alone proves nothing.
+func (c *Controller) Disconnected(broker kafka.NodeID, epoch int64) {
+	c.post(disconnected{broker, epoch})
+}
 
 // Handle decides on one request. It returns the response once all that it rests on is committed and applied here. Errors
 // are NOT_CONTROLLER, kerr values for requests that the controller does not know, and ctx's error; the faults of a request

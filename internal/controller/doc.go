@@ -15,8 +15,9 @@
 //     of which leaves a correct image.
 //  5. Replaying a decision's own records can not fail.
 //
-// Goroutines: one loop per Controller, started by Start and waited for by Stop, owns all of its state. Handle, Apply, Lead
-// and Resign put events into its inbox and may be called from any goroutine; Apply, Lead and Resign never wait.
+// Goroutines: one loop per Controller, started by Start and waited for by Stop, owns all of its state. Handle, Apply, Lead,
+// Resign and Disconnected put events into its inbox and may be called from any goroutine; all but Handle never wait. Each
+// broker that is being probed has a goroutine, which ends with the broker's session, the leadership, or Stop.
 //
 // Files: controller.go (options, the way in), loop.go (leadership, proposals, waiters), decide.go (dispatch, results,
 // faults), sessions.go (who is alive), topics.go and topic_names.go, placement.go, partitions.go (leader choice, ISR),
@@ -26,6 +27,10 @@
 //   - A broker's epoch is the offset that its RegisterBrokerRecord is expected to get. Were an entry of the quorum's own to
 //     slip in between, the record would land later than its epoch says; epochs still grow, which is all they must.
 //   - Sessions are timers, not timestamps: a step of the wall clock fences nobody.
+//   - A broken connection fences nobody. It makes the controller look whether anything still listens where the broker did,
+//     and go on looking until the broker is heard of; only a machine that refuses speaks for the end of a process.
+//   - A broker that shuts down is not active, so nothing it gave up comes back to it: one sweep over the partitions is
+//     enough, and the heartbeats that follow only compare offsets. After a change of controllers there is one more sweep.
 //   - A new leader that finds a log in use writes one NoOpRecord. From its offset the loop knows where the log ends.
 //   - A partition never loses its last in-sync replica (or, with KIP-966, its last eligible one) to fencing: it only
 //     loses its leader, and gets it back when that broker returns.

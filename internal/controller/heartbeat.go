@@ -31,9 +31,12 @@ func (s *state) heartbeat(q *kmsg.BrokerHeartbeatRequest) (Result, error) {
 	case b.Fenced:
 		response.IsFenced = true
 
+	case b.InControlledShutdown && s.contacts[b.ID].ShutdownOffset < 0:
+		// Another controller began it, and nobody here knows how far it came. Whatever has left can not come back.
+		contact.ShuttingDown = true
+		records = s.leave(b.ID)
 	case b.InControlledShutdown:
-		contact.ShuttingDown = s.leadsAny(b.ID)
-		response.ShouldShutdown = !contact.ShuttingDown && s.contacts[b.ID].ShutdownOffset <= s.lowestActiveOffset()
+		response.ShouldShutdown = s.contacts[b.ID].ShutdownOffset <= s.lowestActiveOffset()
 	case q.WantFence:
 		records = s.fence(b)
 		response.IsFenced, response.ShouldShutdown = true, q.WantShutdown
@@ -50,6 +53,7 @@ func (s *state) heartbeat(q *kmsg.BrokerHeartbeatRequest) (Result, error) {
 			records = s.fence(b)
 		}
 		response.IsFenced = true
+		contact.Gone = true // whoever comes next with this id is no duplicate
 	}
 	if metadata.DirectoriesSupported(s.level()) {
 		records = append(records, s.takeOffline(b, dirs(q.OfflineLogDirs), records)...)

@@ -3,6 +3,9 @@ package controller
 import (
 	"fmt"
 	"log/slog"
+	"net"
+	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -23,9 +26,9 @@ type (
 		request Request
 		answer  chan<- outcome // capacity 1
 	}
-	expired struct {
-		broker     kafka.NodeID
-		generation int64
+	disconnected struct {
+		broker kafka.NodeID
+		epoch  int64
 	}
 )
 
@@ -67,7 +70,7 @@ type waiter struct {
 
 func newLoop(c *Controller) *loop {
 	l := &loop{c: c, log: c.o.Logger, published: metadata.EmptyImage()}
-	l.sessions = newSessions(c.o.Config.SessionTimeoutMs, func(e expired) { c.post(e) })
+	l.sessions = newSessions(&c.o, func(e lost) { c.post(e) })
 	return l
 }
 
@@ -103,6 +106,7 @@ func (l *loop) run() {
 // end answers whoever waits or still asks.
 func (l *loop) end() {
 	l.resign(fmt.Errorf("the node stops"))
+	l.sessions.probing.Wait()
 	for _, e := range l.take(true) {
 		if a, ok := e.(asked); ok {
 			a.answer <- outcome{err: kerr.NotController}
@@ -129,8 +133,10 @@ func (l *loop) handle(e event) {
 		l.resign(nil)
 	case asked:
 		l.answer(e)
-	case expired:
-		l.expire(e)
+	case disconnected:
+		l.suspect(e.broker, e.epoch)
+	case lost:
+		l.lose(e)
 	}
 }
 
@@ -162,12 +168,32 @@ func (l *loop) lead(epoch int32) {
 		l.resign(err)
 		return
 	}
-	// Nobody could reach this controller before: every broker that was alive gets a full session.
+	// Nobody could reach this controller before: every broker that was alive gets a full session, and is looked for.
 	for id, b := range l.working.Cluster.Brokers() {
-		if !b.Fenced {
-			l.sessions.touch(id, -1)
+		if b.Fenced {
+			continue
+		}
+		l.sessions.touch(id, -1)
+		if id != l.c.o.NodeID { // this process is alive
+			l.suspect(id, b.Epoch)
 		}
 	}
+}
+
+// suspect has a broker looked for that is in service and may be gone.
+func (l *loop) suspect(id kafka.NodeID, epoch int64) {
+	if !l.leading {
+		return
+	}
+	b, ok := l.working.Cluster.Broker(id)
+	if !ok || b.Fenced || b.Epoch != epoch {
+		return
+	}
+	var addresses []string
+	for _, e := range b.Endpoints {
+		addresses = append(addresses, net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))))
+	}
+	l.sessions.suspect(id, addresses)
 }
 
 func (l *loop) resign(cause error) {
@@ -218,18 +244,26 @@ func (l *loop) answer(a asked) {
 	l.waiters = append(l.waiters, w)
 }
 
-func (l *loop) expire(e expired) {
-	if !l.sessions.expire(e) || !l.leading {
+// fenceRetry is how long the loop waits before it tries again to fence a broker.
+const fenceRetry = 100 * time.Millisecond
+
+// lose fences a broker whose session is over.
+func (l *loop) lose(e lost) {
+	if !l.sessions.end(e) || !l.leading {
 		return
 	}
 	b, ok := l.working.Cluster.Broker(e.broker)
 	if !ok || b.Fenced {
 		return
 	}
-	l.log.Warn("fencing a broker: its session has timed out", "broker", e.broker, "sessionTimeoutMs", l.c.o.Config.SessionTimeoutMs)
+	cause := "its session has timed out"
+	if e.refused {
+		cause = "nothing listens at its addresses"
+	}
+	l.log.Warn("fencing a broker", "broker", e.broker, "cause", cause, "sessionTimeoutMs", l.c.o.Config.SessionTimeoutMs)
 	if err := l.propose(l.state().fence(b), false); err != nil {
 		l.log.Warn("fencing a broker failed", "broker", e.broker, "error", err)
-		l.sessions.touch(e.broker, -1) // try again in a session's time, unless another leader takes over
+		l.sessions.arm(e.broker, fenceRetry) // unless another leader takes over
 	}
 }
 

@@ -208,6 +208,14 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 		id := int32(integer("broker", 0))
 		w.contacts[id] = contact{MetadataOffset: -1, ShutdownOffset: -1}
 		return w.commit(w.state().fence(w.broker(id)))
+	case "new-controller": // which knows the image and nothing else
+		clear(w.contacts)
+		for id, b := range w.image.Cluster.Brokers() {
+			if !b.Fenced {
+				w.contacts[id] = contact{Live: true, MetadataOffset: -1, ShutdownOffset: -1}
+			}
+		}
+		return "ok"
 	case "heartbeat":
 		id := int32(integer("broker", 0))
 		r := answer(&kmsg.BrokerHeartbeatRequest{

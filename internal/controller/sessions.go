@@ -1,6 +1,10 @@
 package controller
 
 import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"moldau/internal/kafka"
@@ -26,22 +30,33 @@ type contactNote struct {
 // sessions holds a timer and a contact for every broker that was heard of. It belongs to the loop.
 type sessions struct {
 	timeout  time.Duration
-	post     func(expired)
-	timers   map[kafka.NodeID]*sessionTimer
+	probe    func(ctx context.Context, addresses []string) ProbeResult
+	post     func(lost)
+	timers   map[kafka.NodeID]*session
 	contacts map[kafka.NodeID]contact
-	next     int64 // generation of the next timer
+	next     int64 // generation of the next session
+	probing  sync.WaitGroup
 }
 
-type sessionTimer struct {
+type session struct {
 	timer      *time.Timer
-	generation int64 // tells an expiry that was on its way when the session was renewed
+	generation int64              // tells an end that was on its way when the session was renewed
+	endProbe   context.CancelFunc // nil: the broker is not being probed
 }
 
-func newSessions(timeoutMs int64, post func(expired)) sessions {
+// lost says that a session is over: it timed out, or nothing listens where the broker did.
+type lost struct {
+	broker     kafka.NodeID
+	generation int64
+	refused    bool
+}
+
+func newSessions(o *Options, post func(lost)) sessions {
 	return sessions{
-		timeout:  time.Duration(timeoutMs) * time.Millisecond,
+		timeout:  time.Duration(o.Config.SessionTimeoutMs) * time.Millisecond,
+		probe:    o.Probe,
 		post:     post,
-		timers:   map[kafka.NodeID]*sessionTimer{},
+		timers:   map[kafka.NodeID]*session{},
 		contacts: map[kafka.NodeID]contact{},
 	}
 }
@@ -55,29 +70,76 @@ func (s *sessions) touch(broker kafka.NodeID, metadataOffset int64) {
 	k.Live = true
 	k.MetadataOffset = max(k.MetadataOffset, metadataOffset)
 	s.contacts[broker] = k
+	s.arm(broker, s.timeout)
+}
 
-	s.stopTimer(broker)
+// arm has the session of a broker end in a while.
+func (s *sessions) arm(broker kafka.NodeID, in time.Duration) {
+	s.disarm(broker)
 	s.next++
-	e := expired{broker, s.next}
+	e := lost{broker: broker, generation: s.next}
 	// Sessions that begin in the same instant, as on a new leader, end a little apart, in a fixed order.
 	phase := time.Duration(len(s.timers)) * time.Microsecond
-	s.timers[broker] = &sessionTimer{time.AfterFunc(s.timeout+phase, func() { s.post(e) }), e.generation}
+	s.timers[broker] = &session{timer: time.AfterFunc(in+phase, func() { s.post(e) }), generation: e.generation}
 }
 
-func (s *sessions) stopTimer(broker kafka.NodeID) {
-	if t, ok := s.timers[broker]; ok {
-		t.timer.Stop()
-		delete(s.timers, broker)
+func (s *sessions) disarm(broker kafka.NodeID) {
+	t, ok := s.timers[broker]
+	if !ok {
+		return
 	}
+	t.timer.Stop()
+	if t.endProbe != nil {
+		t.endProbe()
+	}
+	delete(s.timers, broker)
 }
 
-// expire ends the session that the event is about; false when the session has been renewed since.
-func (s *sessions) expire(e expired) bool {
+// The first look at a broker comes at once; the next ones, while it stays silent, each after twice the time. A process
+// that dies may well close its connections before its listeners, so that one look is not enough.
+const (
+	firstProbeWait = 50 * time.Millisecond
+	lastProbeWait  = time.Second
+	probeTimeout   = time.Second
+)
+
+// suspect probes a broker until it is heard of, its session ends, or nothing listens where it did, which ends the session.
+func (s *sessions) suspect(broker kafka.NodeID, addresses []string) {
+	t, ok := s.timers[broker]
+	if !ok || t.endProbe != nil || s.probe == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.endProbe = cancel
+	e := lost{broker: broker, generation: t.generation, refused: true}
+	s.probing.Go(func() {
+		for wait := firstProbeWait; ; wait = min(2*wait, lastProbeWait) {
+			attempt, done := context.WithTimeout(ctx, probeTimeout)
+			result := s.probe(attempt, addresses)
+			done()
+			if ctx.Err() != nil {
+				return
+			}
+			if result == Refused {
+				s.post(e)
+				return
+			}
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// end ends the session that the event is about; false when the session has been renewed since.
+func (s *sessions) end(e lost) bool {
 	t, ok := s.timers[e.broker]
 	if !ok || t.generation != e.generation {
 		return false
 	}
-	delete(s.timers, e.broker)
+	s.disarm(e.broker)
 	k := s.contacts[e.broker]
 	k.Live = false
 	s.contacts[e.broker] = k
@@ -90,7 +152,7 @@ func (s *sessions) note(n *contactNote, lastOffset int64) {
 		return
 	}
 	if n.New || n.Gone {
-		s.stopTimer(n.Broker)
+		s.disarm(n.Broker)
 		delete(s.contacts, n.Broker)
 	}
 	if n.Gone {
@@ -105,9 +167,8 @@ func (s *sessions) note(n *contactNote, lastOffset int64) {
 }
 
 func (s *sessions) clear() {
-	for _, t := range s.timers {
-		t.timer.Stop()
+	for _, broker := range slices.Sorted(maps.Keys(s.timers)) {
+		s.disarm(broker)
 	}
-	clear(s.timers)
 	clear(s.contacts)
 }
