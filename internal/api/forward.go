@@ -136,6 +136,14 @@ func failure(req kmsg.Request, err error) kmsg.Response {
 			resp.Topics = append(resp.Topics, answer)
 		}
 		return resp
+	case *kmsg.AlterPartitionAssignmentsRequest:
+		resp := kmsg.NewPtrAlterPartitionAssignmentsResponse()
+		resp.ErrorCode, resp.ErrorMessage = code, message
+		return resp
+	case *kmsg.ListPartitionReassignmentsRequest:
+		resp := kmsg.NewPtrListPartitionReassignmentsResponse()
+		resp.ErrorCode, resp.ErrorMessage = code, message
+		return resp
 	case *kmsg.DescribeQuorumRequest:
 		resp := kmsg.NewPtrDescribeQuorumResponse()
 		resp.ErrorCode, resp.ErrorMessage = code, message

@@ -55,6 +55,8 @@ func rows() []row {
 		serve(kmsg.DeleteGroups, 0, 3, (*API).deleteGroups, nil).atMost(small),
 		forwarded(kmsg.ElectLeaders, 0, 2),
 		forwarded(kmsg.IncrementalAlterConfigs, 0, 1),
+		forwarded(kmsg.AlterPartitionAssignments, 0, 1),
+		forwarded(kmsg.ListPartitionReassignments, 0, 0),
 		serve(kmsg.OffsetDelete, 0, 0, (*API).offsetDelete, nil),
 		serve(kmsg.DescribeQuorum, 0, 2, (*API).describeQuorum, (*API).describeQuorum).atMost(small),
 		serve(kmsg.AlterPartition, 2, 3, nil, (*API).control),

@@ -85,6 +85,10 @@ func decide(s *state, r Request) (Result, error) {
 		return s.registerController(q)
 	case *kmsg.AlterPartitionRequest:
 		return s.alterPartition(q)
+	case *kmsg.AlterPartitionAssignmentsRequest:
+		return s.alterReassignments(q)
+	case *kmsg.ListPartitionReassignmentsRequest:
+		return s.listReassignments(q)
 	case *kmsg.ElectLeadersRequest:
 		return s.electLeaders(q)
 	case *kmsg.AssignReplicasToDirsRequest:

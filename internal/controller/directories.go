@@ -92,13 +92,11 @@ func (s *state) assignReplica(b *metadata.Broker, dir kafka.DirID, key partition
 	if !ok {
 		return nil, kerr.UnknownTopicOrPartition
 	}
-	at := slices.Index(p.Replicas, b.ID)
-	if at < 0 {
+	if !slices.Contains(p.Replicas, b.ID) {
 		return nil, kerr.NotLeaderForPartition
 	}
 	t := s.keep(topic, p)
-	t.directories = slices.Clone(p.Directories)
-	t.directories[at] = dir
+	t.directories = map[kafka.NodeID]kafka.DirID{b.ID: dir}
 	if online := hasOnlineDir(b, dir); !online {
 		t.exclude(b.ID) // the directory failed before its replica was known to be there
 	} else {

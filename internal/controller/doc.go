@@ -21,7 +21,8 @@
 //
 // Files: controller.go (options, the way in), loop.go (leadership, proposals, waiters), decide.go (dispatch, results,
 // faults), sessions.go (who is alive), topics.go and topic_names.go, placement.go, partitions.go (leader choice, ISR),
-// alter_partition.go, elect.go, brokers.go, heartbeat.go, directories.go, configs.go, features.go, producer_ids.go, refuse.go (faults of whole requests).
+// alter_partition.go, reassign.go, elect.go, brokers.go, heartbeat.go, directories.go, configs.go, features.go, producer_ids.go,
+// refuse.go (faults of whole requests).
 //
 // Not obvious:
 //   - A broker's epoch is the offset that its RegisterBrokerRecord is expected to get. Were an entry of the quorum's own to

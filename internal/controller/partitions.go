@@ -19,8 +19,11 @@ const (
 
 // partitionTarget is what shall become of a partition; the leader follows from it.
 type partitionTarget struct {
+	replicas    []kafka.NodeID
+	adding      []kafka.NodeID
+	removing    []kafka.NodeID
 	isr         []kafka.NodeID
-	directories []kafka.DirID
+	directories map[kafka.NodeID]kafka.DirID // of replicas that moved; nil: none did
 	recovery    int8
 	lost        kafka.NodeID // a replica that lost what it had not yet synced; kafka.NoNode: none
 	election    election
@@ -30,11 +33,13 @@ type partitionTarget struct {
 // keep returns the target that leaves a partition as it is, with the election that its topic allows.
 func (s *state) keep(topic *metadata.Topic, p *metadata.PartitionRegistration) partitionTarget {
 	t := partitionTarget{
-		isr:         p.ISR,
-		directories: p.Directories,
-		recovery:    p.LeaderRecoveryState,
-		lost:        kafka.NoNode,
-		acceptable:  func(id kafka.NodeID) bool { return s.image.Cluster.Active(id) && s.dirOnline(p, id) },
+		replicas:   p.Replicas,
+		adding:     p.AddingReplicas,
+		removing:   p.RemovingReplicas,
+		isr:        p.ISR,
+		recovery:   p.LeaderRecoveryState,
+		lost:       kafka.NoNode,
+		acceptable: func(id kafka.NodeID) bool { return s.image.Cluster.Active(id) && s.dirOnline(p, id) },
 	}
 	if s.uncleanElection(topic.Name) {
 		t.election = electUnclean
@@ -63,16 +68,17 @@ func (s *state) elrEnabled() bool {
 }
 
 // change returns the record that makes a partition what the target says, or nil if there is nothing to do. It mirrors
-// PartitionChangeBuilder.build; KIP-841, KIP-966.
+// PartitionChangeBuilder.build; KIP-455, KIP-841, KIP-966.
 func (s *state) change(topic *metadata.Topic, index int32, p *metadata.PartitionRegistration, t partitionTarget) *metadata.PartitionChangeRecord {
 	r := &metadata.PartitionChangeRecord{
 		PartitionID: index, TopicID: topic.ID,
 		Leader: metadata.LeaderUnchanged, LeaderRecoveryState: metadata.RecoveryUnchanged,
 	}
+	t.completeReassignment()
 	isr := t.isr
 	var elr []kafka.NodeID
 	if s.elrEnabled() {
-		elr = eligible(p, isr, t.lost, s.minInSync(topic, len(p.Replicas)))
+		elr = eligible(p, t, s.minInSync(topic, len(t.replicas)))
 	}
 
 	leader, unclean := s.elect(p, isr, elr, t)
@@ -86,6 +92,10 @@ func (s *state) change(topic *metadata.Topic, index int32, p *metadata.Partition
 			isr, elr = []kafka.NodeID{leader}, without(elr, leader)
 		}
 	}
+	// Whoever lost its replica learns of it from a new leader epoch.
+	if r.Leader == metadata.LeaderUnchanged && !containsAll(t.replicas, p.Replicas) {
+		r.Leader = p.Leader
+	}
 	// Without eligible replicas in the log, the last in-sync one stays in the ISR: it alone has everything.
 	if !slices.Equal(isr, p.ISR) && (len(isr) > 0 || s.elrEnabled()) {
 		r.ISR = notNil(isr)
@@ -94,7 +104,7 @@ func (s *state) change(topic *metadata.Topic, index int32, p *metadata.Partition
 		r.EligibleLeaderReplicas = notNil(elr)
 	}
 	if s.elrEnabled() {
-		s.changeLastKnown(p, r)
+		changeLastKnown(p, t.replicas, r)
 	} else if len(p.LastKnownELR) > 0 {
 		r.LastKnownELR = []kafka.NodeID{}
 	}
@@ -102,28 +112,65 @@ func (s *state) change(topic *metadata.Topic, index int32, p *metadata.Partition
 	if s.level() < 12 && r.ISR != nil && r.Leader == metadata.LeaderUnchanged && !containsAll(r.ISR, p.ISR) {
 		r.Leader = p.Leader
 	}
-	if metadata.DirectoriesSupported(s.level()) && !slices.Equal(t.directories, p.Directories) {
-		r.Directories = t.directories
-	}
+	s.changeAssignment(p, &t, r)
 	if t.recovery != p.LeaderRecoveryState {
 		r.LeaderRecoveryState = t.recovery
 	}
-	if r.ISR == nil && r.Leader == metadata.LeaderUnchanged && r.Directories == nil && r.EligibleLeaderReplicas == nil &&
-		r.LastKnownELR == nil && r.LeaderRecoveryState == metadata.RecoveryUnchanged {
+	if changesNothing(r) {
 		return nil
 	}
 	return r
 }
 
+func (s *state) changeAssignment(p *metadata.PartitionRegistration, t *partitionTarget, r *metadata.PartitionChangeRecord) {
+	if metadata.DirectoriesSupported(s.level()) {
+		if directories := s.directories(p, t); !slices.Equal(directories, p.Directories) {
+			r.Directories = directories
+		}
+	}
+	if !slices.Equal(t.replicas, p.Replicas) {
+		r.Replicas = t.replicas
+	}
+	if !slices.Equal(t.removing, p.RemovingReplicas) {
+		r.RemovingReplicas = notNil(t.removing)
+	}
+	if !slices.Equal(t.adding, p.AddingReplicas) {
+		r.AddingReplicas = notNil(t.adding)
+	}
+}
+
+// directories returns where the target's replicas are: where they moved, or were, or a new one begins.
+func (s *state) directories(p *metadata.PartitionRegistration, t *partitionTarget) []kafka.DirID {
+	out := make([]kafka.DirID, len(t.replicas))
+	for i, id := range t.replicas {
+		dir, moved := t.directories[id]
+		switch {
+		case moved:
+			out[i] = dir
+		case slices.Contains(p.Replicas, id):
+			out[i] = p.Directory(id)
+		default:
+			out[i] = s.defaultDir(id)
+		}
+	}
+	return out
+}
+
+func changesNothing(r *metadata.PartitionChangeRecord) bool {
+	return r.ISR == nil && r.Leader == metadata.LeaderUnchanged && r.LeaderRecoveryState == metadata.RecoveryUnchanged &&
+		r.Replicas == nil && r.AddingReplicas == nil && r.RemovingReplicas == nil && r.Directories == nil &&
+		r.EligibleLeaderReplicas == nil && r.LastKnownELR == nil
+}
+
 // eligible returns the replicas that may lead although they are out of sync: while the ISR is smaller than the minimum
 // the watermark stands still, so whoever was in sync when it shrank has all of it, unless it lost data since.
-func eligible(p *metadata.PartitionRegistration, isr []kafka.NodeID, lost kafka.NodeID, minInSync int) []kafka.NodeID {
-	if len(isr) >= minInSync {
+func eligible(p *metadata.PartitionRegistration, t partitionTarget, minInSync int) []kafka.NodeID {
+	if len(t.isr) >= minInSync {
 		return nil
 	}
 	var elr []kafka.NodeID
-	for _, id := range p.Replicas { // the order of the replicas, so that equal states give equal records
-		if (slices.Contains(p.ELR, id) || slices.Contains(p.ISR, id)) && !slices.Contains(isr, id) && id != lost {
+	for _, id := range t.replicas { // the order of the replicas, so that equal states give equal records
+		if (slices.Contains(p.ELR, id) || slices.Contains(p.ISR, id)) && !slices.Contains(t.isr, id) && id != t.lost {
 			elr = append(elr, id)
 		}
 	}
@@ -135,23 +182,25 @@ func (s *state) elect(p *metadata.PartitionRegistration, isr, elr []kafka.NodeID
 	fit := func(id kafka.NodeID) bool {
 		return (slices.Contains(isr, id) || len(isr) == 0 && slices.Contains(elr, id)) && t.acceptable(id)
 	}
-	if t.election == electPreferred && fit(p.PreferredLeader()) {
-		return p.PreferredLeader(), false
+	if t.election == electPreferred && fit(t.replicas[0]) {
+		return t.replicas[0], false
 	}
 	if fit(p.Leader) {
 		return p.Leader, false
 	}
-	for _, id := range p.Replicas {
+	for _, id := range t.replicas {
 		if fit(id) {
 			return id, false
 		}
 	}
 	// Nobody is left. The last one that led has at least as much as any other.
-	if s.elrEnabled() && len(isr) == 0 && len(elr) == 0 && len(p.LastKnownELR) == 1 && t.acceptable(p.LastKnownELR[0]) {
-		return p.LastKnownELR[0], true
+	if s.elrEnabled() && len(isr) == 0 && len(elr) == 0 && len(p.LastKnownELR) == 1 {
+		if last := p.LastKnownELR[0]; slices.Contains(t.replicas, last) && t.acceptable(last) {
+			return last, true
+		}
 	}
 	if t.election == electUnclean {
-		for _, id := range p.Replicas {
+		for _, id := range t.replicas {
 			if t.acceptable(id) {
 				return id, true
 			}
@@ -161,10 +210,10 @@ func (s *state) elect(p *metadata.PartitionRegistration, isr, elr []kafka.NodeID
 }
 
 // changeLastKnown remembers the leader of a partition whose ISR became empty, until there is a leader again.
-func (s *state) changeLastKnown(p *metadata.PartitionRegistration, r *metadata.PartitionChangeRecord) {
+func changeLastKnown(p *metadata.PartitionRegistration, replicas []kafka.NodeID, r *metadata.PartitionChangeRecord) {
 	emptied := r.ISR != nil && len(r.ISR) == 0
 	switch {
-	case emptied && p.Leader >= 0 && !slices.Equal(p.LastKnownELR, []kafka.NodeID{p.Leader}):
+	case emptied && slices.Contains(replicas, p.Leader) && !slices.Equal(p.LastKnownELR, []kafka.NodeID{p.Leader}):
 		r.LastKnownELR = []kafka.NodeID{p.Leader}
 	case emptied:
 	case len(p.LastKnownELR) > 0 && (r.Leader >= 0 || p.Leader != kafka.NoNode && r.Leader == metadata.LeaderUnchanged):

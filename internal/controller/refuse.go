@@ -53,6 +53,10 @@ func refuse(request kmsg.Request, err error) (kmsg.Response, error) {
 				kmsg.CreatePartitionsResponseTopic{Topic: t.Topic, ErrorCode: code, ErrorMessage: message})
 		}
 		return response, nil
+	case *kmsg.AlterPartitionAssignmentsRequest:
+		response := q.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
+		response.ErrorCode, response.ErrorMessage = code, message
+		return response, nil
 	case *kmsg.BrokerRegistrationRequest:
 		response := q.ResponseKind().(*kmsg.BrokerRegistrationResponse)
 		response.ErrorCode, response.BrokerEpoch = code, -1

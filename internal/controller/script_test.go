@@ -287,6 +287,35 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 		got := r.Topics[0].Partitions[0]
 		return fmt.Sprintf("%s leader=%d isr=%v leader-epoch=%d partition-epoch=%d\n%s",
 			code(got.ErrorCode, nil), got.LeaderID, got.ISR, got.LeaderEpoch, got.PartitionEpoch, &out)
+	case "reassign": // to=cancel takes it back
+		part := kmsg.AlterPartitionAssignmentsRequestTopicPartition{Partition: int32(integer("partition", 0))}
+		var to string
+		if d.MaybeScanArgs(t, "to", &to); to != "cancel" {
+			part.Replicas = append([]int32{}, numbers(t, d, "to")...)
+		}
+		topic := kmsg.AlterPartitionAssignmentsRequestTopic{Topic: name, Partitions: []kmsg.AlterPartitionAssignmentsRequestTopicPartition{part}}
+		if d.HasArg("twice") {
+			topic.Partitions = append(topic.Partitions, part)
+		}
+		r := answer(&kmsg.AlterPartitionAssignmentsRequest{
+			Version: 1, AllowReplicationFactorChange: !d.HasArg("same-factor"), Topics: []kmsg.AlterPartitionAssignmentsRequestTopic{topic},
+		}).(*kmsg.AlterPartitionAssignmentsResponse)
+		var text strings.Builder
+		for _, p := range r.Topics[0].Partitions {
+			fmt.Fprintln(&text, code(p.ErrorCode, p.ErrorMessage))
+		}
+		return text.String() + out.String()
+	case "reassignments":
+		q := &kmsg.ListPartitionReassignmentsRequest{}
+		if name != "" {
+			q.Topics = []kmsg.ListPartitionReassignmentsRequestTopic{{Topic: name, Partitions: numbers(t, d, "partitions")}}
+		}
+		for _, topic := range answer(q).(*kmsg.ListPartitionReassignmentsResponse).Topics {
+			for _, p := range topic.Partitions {
+				fmt.Fprintf(&out, "%s-%d replicas=%v adding=%v removing=%v\n", topic.Topic, p.Partition, p.Replicas, p.AddingReplicas, p.RemovingReplicas)
+			}
+		}
+		return out.String() + "ok"
 	case "elect-leaders":
 		q := &kmsg.ElectLeadersRequest{Version: 2}
 		if d.HasArg("unclean") {
@@ -336,6 +365,9 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 		for topic, x := range w.image.Topics.All() {
 			for index, p := range x.Partitions.All() {
 				fmt.Fprintf(&out, "%s-%d replicas=%v isr=%v leader=%d leader-epoch=%d", topic, index, p.Replicas, p.ISR, p.Leader, p.LeaderEpoch)
+				if p.Reassigning() {
+					fmt.Fprintf(&out, " adding=%v removing=%v", p.AddingReplicas, p.RemovingReplicas)
+				}
 				if len(p.ELR)+len(p.LastKnownELR) > 0 {
 					fmt.Fprintf(&out, " elr=%v last=%v", p.ELR, p.LastKnownELR)
 				}
@@ -520,6 +552,15 @@ func (w *world) text(r metadata.Record) string {
 		return fmt.Sprintf("  Partition %s replicas=%v isr=%v leader=%d dirs=%s", topic(r.TopicID, r.PartitionID), r.Replicas, r.ISR, r.Leader, dirsText(r.Directories))
 	case *metadata.PartitionChangeRecord:
 		text := "  PartitionChange " + topic(r.TopicID, r.PartitionID)
+		if r.Replicas != nil {
+			text += fmt.Sprintf(" replicas=%v", r.Replicas)
+		}
+		if r.AddingReplicas != nil {
+			text += fmt.Sprintf(" adding=%v", r.AddingReplicas)
+		}
+		if r.RemovingReplicas != nil {
+			text += fmt.Sprintf(" removing=%v", r.RemovingReplicas)
+		}
 		if r.ISR != nil {
 			text += fmt.Sprintf(" isr=%v", r.ISR)
 		}

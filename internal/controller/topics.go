@@ -187,21 +187,10 @@ func (s *state) assignedPartitions(t *kmsg.CreateTopicsRequestTopic) ([]*metadat
 	return partitions, nil
 }
 
-// assignedPartition checks the replicas that a client chose. A factor of 0 is not known yet.
+// assignedPartition returns a partition on replicas that a client chose. A factor of 0 is not known yet.
 func (s *state) assignedPartition(index int32, replicas []kafka.NodeID, factor int) (*metadata.PartitionRegistration, error) {
-	if len(replicas) == 0 {
-		return nil, faultf(kerr.InvalidReplicaAssignment, "The manual partition assignment includes an empty replica list.")
-	}
-	sorted := slices.Sorted(slices.Values(replicas))
-	for i, id := range sorted {
-		if _, ok := s.image.Cluster.Broker(id); !ok {
-			return nil, faultf(kerr.InvalidReplicaAssignment,
-				"The manual partition assignment includes broker %d, but no such broker is registered.", id)
-		}
-		if i > 0 && sorted[i-1] == id {
-			return nil, faultf(kerr.InvalidReplicaAssignment,
-				"The manual partition assignment includes the broker %d more than once.", id)
-		}
+	if err := s.checkReplicas(replicas); err != nil {
+		return nil, err
 	}
 	if factor != 0 && len(replicas) != factor {
 		return nil, faultf(kerr.InvalidReplicaAssignment,
@@ -214,6 +203,26 @@ func (s *state) assignedPartition(index int32, replicas []kafka.NodeID, factor i
 			"All brokers specified in the manual partition assignment for partition %d are fenced or in controlled shutdown.", index)
 	}
 	return p, nil
+}
+
+// checkReplicas refuses replicas that no partition can have. Mirrors
+// ReplicationControlManager.validateManualPartitionAssignment.
+func (s *state) checkReplicas(replicas []kafka.NodeID) error {
+	if len(replicas) == 0 {
+		return faultf(kerr.InvalidReplicaAssignment, "The manual partition assignment includes an empty replica list.")
+	}
+	sorted := slices.Sorted(slices.Values(replicas))
+	for i, id := range sorted {
+		if _, ok := s.image.Cluster.Broker(id); !ok {
+			return faultf(kerr.InvalidReplicaAssignment,
+				"The manual partition assignment includes broker %d, but no such broker is registered.", id)
+		}
+		if i > 0 && sorted[i-1] == id {
+			return faultf(kerr.InvalidReplicaAssignment,
+				"The manual partition assignment includes the broker %d more than once.", id)
+		}
+	}
+	return nil
 }
 
 // newPartition returns a partition on the given replicas, in sync where they are active.
