@@ -17,6 +17,7 @@ import (
 	"moldau/internal/config"
 	"moldau/internal/controller"
 	"moldau/internal/coordinator"
+	"moldau/internal/fetcher"
 	"moldau/internal/group"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
@@ -78,6 +79,7 @@ type Node struct {
 
 	// Nil on a mere controller.
 	replicas     *replica.Set
+	fetcher      *fetcher.Fetcher
 	groups       *group.Coordinator
 	uplink       *uplink.Uplink
 	beats, admin *uplink.Link // to the active controller: for what this broker says, and for what its clients ask
@@ -208,9 +210,10 @@ func (n *Node) buildBroker(clusterID string) {
 		},
 	})
 	n.groups = group.New(n.groupOptions())
-	n.gate.subscribers = []metadata.Subscriber{n.replicas, n.groups}
 	n.beats, n.admin = uplink.NewLink(n.linkOptions()), uplink.NewLink(n.linkOptions())
 	n.uplink = uplink.New(n.uplinkOptions(clusterID))
+	n.fetcher = fetcher.New(n.fetcherOptions())
+	n.gate.subscribers = []metadata.Subscriber{n.replicas, n.fetcher, n.groups}
 }
 
 // groupOptions is what consumer groups need. Their timers run by a clock that nobody sets.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"moldau/internal/kafka"
 	"moldau/internal/quorum"
 	"moldau/internal/replica"
 	"moldau/internal/uplink"
@@ -20,6 +21,16 @@ func (n *Node) active() (uplink.Active, bool) {
 	at := slices.IndexFunc(leader.Endpoints, func(e quorum.Endpoint) bool { return e.Name == n.cfg.Network.Controllers[0] })
 	e := leader.Endpoints[max(0, at)] // one of another name is better than none
 	return uplink.Active{ID: leader.ID, Address: net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))}, true
+}
+
+// brokerAddress is where another broker listens for brokers.
+func (n *Node) brokerAddress(id kafka.NodeID) (string, bool) {
+	b, ok := n.loader.Image().Cluster.Broker(id)
+	if !ok {
+		return "", false
+	}
+	e, ok := b.Endpoint(n.cfg.Network.InterBroker)
+	return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), ok
 }
 
 // followLeader tells a new active controller of this broker at once.

@@ -12,6 +12,7 @@ import (
 	"moldau/internal/commitlog"
 	"moldau/internal/config"
 	"moldau/internal/controller"
+	"moldau/internal/fetcher"
 	"moldau/internal/invariant"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
@@ -86,6 +87,17 @@ func configRules(c *config.Config) controller.ConfigRules {
 		List: func(t metadata.ConfigType, name string) bool {
 			return t == metadata.ConfigTopic && topic[name].Type == config.List
 		},
+	}
+}
+
+// fetcherOptions is what following takes.
+func (n *Node) fetcherOptions() fetcher.Options {
+	r := n.cfg.Replicas
+	return fetcher.Options{
+		NodeID: n.cfg.ID, BrokerEpoch: n.uplink.Epoch, Replicas: n.replicas, Dial: n.o.Dial, Address: n.brokerAddress,
+		Shards: int(r.Fetchers), PartitionBytes: r.FetchMaxBytes, ResponseBytes: r.ResponseMaxBytes, MinBytes: r.MinBytes,
+		MaxWait: milliseconds(r.WaitMaxMs), Backoff: milliseconds(r.BackoffMs), Timeout: milliseconds(r.SocketTimeoutMs),
+		Logger: n.o.Logger, Metrics: n.metrics,
 	}
 }
 

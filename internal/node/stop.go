@@ -51,6 +51,7 @@ func (n *Node) stop(ctx context.Context) error {
 		_ = l.ln.Close() // those that nobody serves yet
 	}
 	if n.uplink != nil {
+		n.fetcher.Stop()
 		n.beats.Close()
 		n.admin.Close()
 	}
