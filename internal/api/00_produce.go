@@ -34,7 +34,7 @@ func (a *API) produce(r *server.Request) server.Reply {
 			answer := &topic.Partitions[j]
 			answer.Default()
 			answer.Partition = t.Partitions[j].Partition
-			waiter, err := a.append(req, t, &t.Partitions[j], answer)
+			p, waiter, err := a.append(req, t, &t.Partitions[j], answer)
 			switch {
 			case err != nil:
 				if firstErr == nil {
@@ -43,6 +43,9 @@ func (a *API) produce(r *server.Request) server.Reply {
 				a.refuse(r, resp, answer, t, err)
 			case waiter != nil:
 				waits.add(waiter, func(err error) {
+					if errors.Is(err, kerr.RequestTimedOut) {
+						err = p.Overdue()
+					}
 					if err != nil {
 						a.refuse(r, resp, answer, t, err)
 					}
@@ -61,21 +64,21 @@ func (a *API) produce(r *server.Request) server.Reply {
 }
 
 // append appends the batch of one partition and fills in where its records are.
-func (a *API) append(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopic, in *kmsg.ProduceRequestTopicPartition, answer *kmsg.ProduceResponseTopicPartition) (*replica.Waiter, error) {
+func (a *API) append(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopic, in *kmsg.ProduceRequestTopicPartition, answer *kmsg.ProduceResponseTopicPartition) (*replica.Partition, *replica.Waiter, error) {
 	acks := kafka.Acks(req.Acks)
 	if acks != kafka.AcksAll && acks != kafka.AcksLeader && acks != kafka.AcksNone {
-		return nil, kerr.InvalidRequiredAcks
+		return nil, nil, kerr.InvalidRequiredAcks
 	}
 	p, err := a.written(req.Version, t, in.Partition)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b, err := batch.Single(in.Records)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if b.Transactional() || req.TransactionID != nil {
-		return nil, fmt.Errorf("transactions are not served: %w", kerr.UnsupportedVersion)
+		return nil, nil, fmt.Errorf("transactions are not served: %w", kerr.UnsupportedVersion)
 	}
 	config := p.Config()
 	info, err := a.check(b, batch.CheckOptions{
@@ -90,18 +93,18 @@ func (a *API) append(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopic, in *
 		RefuseZstd:      req.Version < zstdVersion,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !config.TimestampTypeAppend {
 		b.SetCreateTime(info.MaxTimestamp) // a header that lies about its records is put right
 	}
 	done, waiter, err := p.Append(b, replica.AppendOptions{Acks: acks, LeaderEpoch: kafka.NoEpoch})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	answer.BaseOffset, answer.LogAppendTime, answer.LogStartOffset = done.First, done.LogAppendTime, done.LogStart
 	a.meters.received(len(b))
-	return waiter, nil
+	return p, waiter, nil
 }
 
 const (

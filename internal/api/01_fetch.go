@@ -34,13 +34,16 @@ type fetching struct {
 // waits until there are MinBytes to send, or something else to tell, or for MaxWaitMillis.
 func (a *API) fetch(r *server.Request) server.Reply {
 	req := r.Body.(*kmsg.FetchRequest)
-	who := reader{replica: req.ReplicaID, isolation: kafka.Isolation(req.IsolationLevel)}
+	who := reader{replica: req.ReplicaID, epoch: -1, isolation: kafka.Isolation(req.IsolationLevel)}
 	if req.Version >= 15 {
-		who.replica = req.ReplicaState.ID
+		who.replica, who.epoch = req.ReplicaState.ID, req.ReplicaState.Epoch
 	}
 	s, created, err := a.sessions.begin(req, who)
 	if err != nil {
 		return server.Reply{Response: &wire.FetchResponse{Version: req.Version, CorrelationID: r.Header.CorrelationID, ErrorCode: wire.Code(err)}}
+	}
+	if who.replica >= 0 && s.watch != nil {
+		a.o.Replicas.Heard(s.watch, who.replica, who.epoch)
 	}
 	maxBytes := max(min(int(req.MaxBytes), a.o.FetchMaxBytes), 0)
 	g := &fetching{

@@ -88,6 +88,8 @@ func (g *fetching) read(f *fetched, room int, atLeastOne bool) {
 		AtLeastOne:       atLeastOne,
 		Isolation:        g.s.reader.isolation,
 		Replica:          g.s.reader.replica,
+		ReplicaEpoch:     g.s.reader.epoch,
+		Session:          g.s.watch,
 		LogStart:         f.readerStart,
 		CurrentEpoch:     f.epoch,
 		LastFetchedEpoch: f.fetchedEpoch,

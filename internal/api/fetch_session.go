@@ -36,6 +36,7 @@ type session struct {
 // reader is what a fetch may see. A session whose reader changes has to look at everything anew.
 type reader struct {
 	replica   kafka.NodeID
+	epoch     int64 // of the replica's broker
 	isolation kafka.Isolation
 }
 

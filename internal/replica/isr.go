@@ -14,10 +14,16 @@ import (
 type progress struct {
 	end      kafka.Offset // its log end
 	logStart kafka.Offset
+	epoch    int64 // of the broker, in its last fetch
 	// caughtUp is the last time at which its end was known to equal the leader's. Mirrors ReplicaState.lastCaughtUpTimeMs.
 	caughtUp  time.Time
-	fetched   time.Time    // the last fetch, and
+	fetched   time.Time    // the last fetch that read this partition, and
 	leaderEnd kafka.Offset // the leader's log end then
+
+	// level says that its end equals the leader's, as far as is known: then each fetch of its session says so again, though
+	// none reads this partition. session is the session's watch, nil if it has none.
+	level   bool
+	session *Watch
 }
 
 func (f *progress) reached() kafka.Offset {
@@ -27,13 +33,31 @@ func (f *progress) reached() kafka.Offset {
 	return f.end
 }
 
-// Wish is a change of the in-sync set that this leader asks the controller for with AlterPartition.
+// outgrownLocked is called when the leader's log has grown: who was level until now was so at the last fetch of its
+// session, however long ago a fetch has read this partition.
+func (p *Partition) outgrownLocked() {
+	for _, f := range p.progress {
+		if !f.level {
+			continue
+		}
+		f.level = false
+		if f.session != nil {
+			if at := f.session.lastFetch(); at.After(f.caughtUp) {
+				f.caughtUp = at
+			}
+		}
+	}
+}
+
+// Wish is a change of the in-sync set that this leader asks the controller for with AlterPartition. It also says that the
+// leader has recovered, if its election was unclean.
 type Wish struct {
 	TP             kafka.TopicPartition
 	TopicID        kafka.TopicID
 	LeaderEpoch    kafka.Epoch
 	PartitionEpoch int32 // of the set that the wish starts from
 	ISR            []kafka.NodeID
+	Epochs         []int64 // broker epochs of ISR's members, -1 = unknown: a later incarnation is another replica (KIP-903)
 }
 
 // maximalISRLocked is every replica that is in sync or may already be so in the eyes of the controller: the watermark
@@ -54,33 +78,44 @@ func (p *Partition) maximalISRLocked(t *target) []kafka.NodeID {
 // Fetched is what a follower's fetch tells the leader.
 type Fetched struct {
 	Replica  kafka.NodeID
+	Epoch    int64        // of the follower's broker
 	End      kafka.Offset // the follower's log end: the offset it asks for
 	LogStart kafka.Offset // of the follower, -1 = unknown
+	Session  *Watch       // of its fetch session, nil = none
 }
 
-// followed records a follower's progress. The caller holds role shared.
-func (p *Partition) followed(a *acting, f Fetched) error {
-	now := p.set.o.Now()
-	leaderEnd := a.log.LogEnd()
-	p.mu.Lock()
-	t := p.target.Load()
-	if f.Replica == p.set.o.NodeID || !slices.Contains(t.replicas, f.Replica) {
-		p.mu.Unlock()
+// isFollower checks that a fetch comes from a follower of this partition and not from one who only says so: an earlier
+// incarnation of the broker, or none (KIP-903).
+func (p *Partition) isFollower(f Fetched) error {
+	if f.Replica == p.set.o.NodeID || !slices.Contains(p.target.Load().replicas, f.Replica) {
 		return fmt.Errorf("node %d is no follower of %s: %w", f.Replica, p.tp, kerr.NotLeaderForPartition)
 	}
+	if err := p.set.incarnation(f.Replica, f.Epoch); err != nil {
+		return fmt.Errorf("fetch %s: %w", p.tp, err)
+	}
+	return nil
+}
+
+// followed records a follower's progress. The caller holds role shared, and isFollower has been asked.
+func (p *Partition) followed(a *acting, f Fetched) {
+	now := p.set.o.Now()
+	p.mu.Lock()
+	t := p.target.Load()
+	leaderEnd := a.log.LogEnd()
 	s := p.progress[f.Replica]
 	if s == nil {
 		s = &progress{}
 		p.progress[f.Replica] = s
 	}
+	s.level = f.End >= leaderEnd
 	switch {
-	case f.End >= leaderEnd:
+	case s.level:
 		s.caughtUp = now
 	case f.End >= s.leaderEnd && s.fetched.After(s.caughtUp):
 		// It has all that the leader had at the fetch before.
 		s.caughtUp = s.fetched
 	}
-	s.end, s.logStart, s.fetched, s.leaderEnd = f.End, f.LogStart, now, leaderEnd
+	s.end, s.logStart, s.epoch, s.session, s.fetched, s.leaderEnd = f.End, f.LogStart, f.Epoch, f.Session, now, leaderEnd
 	p.wishToAddLocked(a, t, f.Replica)
 	chain := p.advanceLocked(a)
 	low := p.forLowWatermark.reach(p.lowWatermarkLocked(a))
@@ -88,13 +123,12 @@ func (p *Partition) followed(a *acting, f Fetched) error {
 	a.log.NoteChange()
 	release(chain)
 	release(low)
-	return nil
 }
 
 // wishToAddLocked asks for a follower that has caught up to be taken into the ISR: it has all below the watermark and all
-// from before this leader's epoch. Mirrors Partition.maybeExpandIsr.
+// from before this leader's epoch, and its broker is neither fenced nor on its way out. Mirrors Partition.maybeExpandIsr.
 func (p *Partition) wishToAddLocked(a *acting, t *target, follower kafka.NodeID) {
-	if p.wish != nil || slices.Contains(t.isr, follower) {
+	if p.wish != nil || slices.Contains(t.isr, follower) || t.leaderEpoch != a.epoch || !p.set.image.Load().Cluster.Active(follower) {
 		return
 	}
 	if end := p.progress[follower].end; end >= p.highWatermark.Load() && end >= a.start {
@@ -114,7 +148,7 @@ func (p *Partition) dropLagging(now time.Time, lagMax time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.target.Load()
-	if p.wish != nil || len(t.isr) < 2 {
+	if p.wish != nil || len(t.isr) < 2 || t.leaderEpoch != a.epoch {
 		return
 	}
 	end := a.log.LogEnd()
@@ -129,7 +163,13 @@ func (p *Partition) dropLagging(now time.Time, lagMax time.Duration) {
 
 // wishLocked hands a wish over, unless too many wait already: then the next fetch or the next look tries again.
 func (p *Partition) wishLocked(t *target, isr []kafka.NodeID) {
-	w := Wish{TP: p.tp, TopicID: p.id, LeaderEpoch: t.leaderEpoch, PartitionEpoch: t.epoch, ISR: isr}
+	w := Wish{TP: p.tp, TopicID: p.id, LeaderEpoch: t.leaderEpoch, PartitionEpoch: t.epoch, ISR: isr, Epochs: make([]int64, len(isr))}
+	for i, member := range isr {
+		w.Epochs[i] = p.set.brokerEpoch(member)
+		if f := p.progress[member]; f != nil {
+			w.Epochs[i] = f.epoch // of the incarnation that has the records
+		}
+	}
 	select {
 	case p.set.wishes <- w:
 		p.wish = &w
@@ -137,8 +177,9 @@ func (p *Partition) wishLocked(t *target, isr []kafka.NodeID) {
 	}
 }
 
-// WishFailed says that the controller did not take a wish, so that it may be made again. A wish that was taken is
-// answered by the metadata.
+// WishFailed says that the controller has refused a wish, so that another may be made. A wish that was taken is answered by
+// the metadata, and one whose outcome is not known has to be sent again: it may have been taken, and until that is known
+// the watermark waits for its members.
 func (p *Partition) WishFailed(w Wish) {
 	p.mu.Lock()
 	var chain *Waiter

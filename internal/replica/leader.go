@@ -49,6 +49,7 @@ func (p *Partition) Append(b []byte, o AppendOptions) (commitlog.Appended, *Wait
 	if !p.set.o.FlushBeforeAck {
 		chain = p.advanceLocked(a)
 	}
+	p.outgrownLocked()
 	p.markLocked(Follower)
 	if o.Acks == kafka.AcksAll && p.highWatermark.Load() <= appended.Last {
 		waiter = p.forWatermark.add(appended.Last + 1).onDisk(a.log)
@@ -67,6 +68,15 @@ func (p *Partition) enoughReplicas() error {
 		return fmt.Errorf("%s has %d replicas in sync and needs %d: %w", p.tp, len(t.isr), t.minISR, kerr.NotEnoughReplicas)
 	}
 	return nil
+}
+
+// Overdue is the answer to a producer whose records are in the log and were not committed in time:
+// NOT_ENOUGH_REPLICAS_AFTER_APPEND if too few replicas are in sync by now, else REQUEST_TIMED_OUT.
+func (p *Partition) Overdue() error {
+	if p.enoughReplicas() != nil {
+		return kerr.NotEnoughReplicasAfterAppend
+	}
+	return kerr.RequestTimedOut
 }
 
 // AwaitEnd returns a Waiter for the high watermark to reach the log end of this moment, where that is only a matter of

@@ -17,7 +17,9 @@ type ReadOptions struct {
 	AtLeastOne       bool // the first batch is returned however large
 	Isolation        kafka.Isolation
 	Replica          kafka.NodeID // a follower's id, ConsumerReplica or DebugReplica
+	ReplicaEpoch     int64        // of the follower's broker
 	LogStart         kafka.Offset // of the follower; -1 for others
+	Session          *Watch       // of the follower's fetch session; nil: it has none
 	CurrentEpoch     kafka.Epoch  // leader epoch that the reader believes in, NoEpoch = none
 	LastFetchedEpoch kafka.Epoch  // of the last record that the reader has, NoEpoch = unknown (KIP-595)
 }
@@ -54,6 +56,12 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 	if err != nil {
 		return r, err
 	}
+	fetched := Fetched{Replica: o.Replica, Epoch: o.ReplicaEpoch, End: o.From, LogStart: o.LogStart, Session: o.Session}
+	if o.Replica >= 0 {
+		if err := p.isFollower(fetched); err != nil {
+			return r, err
+		}
+	}
 	if o.LastFetchedEpoch != kafka.NoEpoch {
 		if r.Diverging, err = p.diverging(a, o); err != nil || r.Diverging != nil {
 			r.HighWatermark, r.LogStart = p.highWatermark.Load(), a.log.LogStart()
@@ -63,9 +71,7 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 	}
 	if o.Replica >= 0 && o.From >= a.log.LogStart() && o.From <= a.log.LogEnd() {
 		// Only now: a log that diverges from this one, or lies outside it, is no progress, however long it is.
-		if err := p.followed(a, Fetched{Replica: o.Replica, End: o.From, LogStart: o.LogStart}); err != nil {
-			return r, err
-		}
+		p.followed(a, fetched)
 	}
 	// Bounds before bytes: what is appended or committed meanwhile is for the next read, and then its watcher is marked.
 	upTo := a.log.LogEnd()

@@ -241,7 +241,7 @@ func (s *script) waiter(name string) string {
 
 func (s *script) fetch() string {
 	r, err := s.partition().Read(ReadOptions{
-		From: s.int64("offset"), MaxBytes: 1 << 20, Replica: int32(s.int64("from")), LogStart: s.optional("log-start", 0),
+		From: s.int64("offset"), MaxBytes: 1 << 20, Replica: int32(s.int64("from")), ReplicaEpoch: s.optional("broker-epoch", 1), LogStart: s.optional("log-start", 0),
 		CurrentEpoch: s.epoch("epoch"), LastFetchedEpoch: s.epoch("last-epoch"),
 	})
 	if err != nil {
@@ -315,7 +315,7 @@ func (s *script) fetched() string {
 func (s *script) wishes() string {
 	select {
 	case w := <-s.set.Wishes():
-		return fmt.Sprintf("isr=%v leader-epoch=%d partition-epoch=%d", w.ISR, w.LeaderEpoch, w.PartitionEpoch)
+		return fmt.Sprintf("isr=%v broker-epochs=%v leader-epoch=%d partition-epoch=%d", w.ISR, w.Epochs, w.LeaderEpoch, w.PartitionEpoch)
 	default:
 		return "none"
 	}

@@ -156,6 +156,30 @@ func (s *Set) SetAsideStrays(image *metadata.Image) error {
 	})
 }
 
+// Heard notes a fetch of a follower's session, whatever it reads: what is level with its leader is so still. A fetch of an
+// incarnation that is not the registered one says nothing.
+func (s *Set) Heard(session *Watch, follower kafka.NodeID, epoch int64) {
+	if s.incarnation(follower, epoch) == nil {
+		session.fetched.Store(s.o.Now().UnixNano())
+	}
+}
+
+// incarnation checks that a broker is registered with this epoch.
+func (s *Set) incarnation(id kafka.NodeID, epoch int64) error {
+	if known := s.brokerEpoch(id); known != epoch || known < 0 {
+		return fmt.Errorf("broker %d has epoch %d, the request %d: %w", id, known, epoch, kerr.NotLeaderForPartition)
+	}
+	return nil
+}
+
+// brokerEpoch is the epoch of a broker's registration, -1 if there is none.
+func (s *Set) brokerEpoch(id kafka.NodeID) int64 {
+	if b, ok := s.image.Load().Cluster.Broker(id); ok {
+		return b.Epoch
+	}
+	return -1
+}
+
 // alive tells whether a broker is registered and not fenced.
 func (s *Set) alive(id kafka.NodeID) bool {
 	b, ok := s.image.Load().Cluster.Broker(id)

@@ -2,6 +2,8 @@ package replica
 
 import (
 	"math/bits"
+	"sync/atomic"
+	"time"
 
 	"moldau/internal/xsync"
 )
@@ -23,7 +25,8 @@ const (
 //
 // Attach before looking at a partition: then whatever the look did not see is marked.
 type Watch struct {
-	signal chan struct{} // capacity 1
+	signal  chan struct{} // capacity 1
+	fetched atomic.Int64  // when the session's follower last fetched, in ns since 1970; see Set.Heard
 
 	mu       xsync.Mutex // taken while Partition.mu is held, never the other way round
 	dirty    []uint64    // a bit per slot
@@ -35,6 +38,8 @@ type Watch struct {
 func NewWatch() *Watch {
 	return &Watch{signal: make(chan struct{}, 1), attached: map[int]*Partition{}}
 }
+
+func (w *Watch) lastFetch() time.Time { return time.Unix(0, w.fetched.Load()) }
 
 // C delivers a value when a slot is dirty that was not when Take was last called.
 func (w *Watch) C() <-chan struct{} { return w.signal }
