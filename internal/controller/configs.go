@@ -79,13 +79,38 @@ func (s *state) incrementalAlterConfigs(q *kmsg.IncrementalAlterConfigsRequest) 
 }
 
 func (s *state) configResult(records []metadata.Record, validateOnly bool, response kmsg.Response) (Result, error) {
-	if len(records) > maxRecords {
-		return Result{}, errTooLarge()
-	}
 	if validateOnly {
 		records = nil
 	}
-	return Result{Records: records, Response: response, Atomic: true}, nil
+	next := s.after(records)
+	var then []metadata.Record
+	if sets(records, minInsync) {
+		records = append(records, next.shrinkEligible()...)
+	}
+	if sets(records, uncleanElection) {
+		then = next.revive()
+	}
+	if len(records) > maxRecords {
+		return Result{}, errTooLarge()
+	}
+	return Result{Records: records, Then: then, Response: response, Atomic: true}, nil
+}
+
+// sets reports whether records state a configuration.
+func sets(records []metadata.Record, name string) bool {
+	return slices.ContainsFunc(records, func(r metadata.Record) bool {
+		c, ok := r.(*metadata.ConfigRecord)
+		return ok && c.Name == name
+	})
+}
+
+// shrinkEligible forgets the eligible replicas of partitions whose in-sync replicas are enough: with a lower minimum the
+// watermark moves without the others. It has to be written together with the lower minimum. (Apache Kafka forgets all of
+// them, those too that a partition without a leader waits for.)
+func (s *state) shrinkEligible() []metadata.Record {
+	return s.changeAll(
+		func(p *metadata.PartitionRegistration) bool { return len(p.ELR) > 0 && len(p.ISR) > 0 },
+		func(*metadata.PartitionRegistration, *partitionTarget) {})
 }
 
 func resourceOf(t kmsg.ConfigResourceType, name string) metadata.ConfigResource {

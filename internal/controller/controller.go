@@ -4,12 +4,14 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
+	"moldau/internal/metrics"
 )
 
 // Log is the replicated metadata log, as far as its leader writes it.
@@ -34,6 +36,7 @@ type Options struct {
 	ClusterID string
 	Log       Log
 	Logger    *slog.Logger
+	Metrics   *metrics.Set // nil: nobody looks
 	Config    Config
 	Rules     ConfigRules
 	Features  []metadata.FeatureRange // what this node supports, metadata.version among them
@@ -58,11 +61,14 @@ const (
 type Config struct {
 	NumPartitions            int32
 	DefaultReplicationFactor int16
-	MinInsyncReplicas        int32 // of topics that do not set their own
-	UncleanLeaderElection    bool  // of topics that do not set their own
-	TopicDeletionDisabled    bool  // the opposite of delete.topic.enable
-	SessionTimeoutMs         int64 // broker.session.timeout.ms; 0: 9,000
-	InitialMetadataVersion   int16 // finalized when the log is empty; 0: metadata.MaxMetadataVersion
+	MinInsyncReplicas        int32            // of topics that do not set their own
+	UncleanLeaderElection    bool             // of topics that do not set their own
+	TopicDeletionDisabled    bool             // the opposite of delete.topic.enable
+	SessionTimeoutMs         int64            // broker.session.timeout.ms; 0: 9,000
+	BalanceIntervalMs        int64            // how often leadership moves back to preferred replicas; 0: never
+	ReviveIntervalMs         int64            // how often partitions without a leader are looked at; 0: never
+	InternalFactors          map[string]int16 // replication factors of internal topics, which grow to them as brokers join
+	InitialMetadataVersion   int16            // finalized when the log is empty; 0: metadata.MaxMetadataVersion
 	InitialFeatures          []metadata.FeatureLevelRecord
 }
 
@@ -80,7 +86,9 @@ type ConfigRules struct {
 
 // Controller is one node's controller. It decides only while it leads.
 type Controller struct {
-	o Options
+	o         Options
+	counters  counters
+	published atomic.Pointer[metadata.Image] // newest, which the loop may not have seen yet
 
 	mu      sync.Mutex // guards inbox and stopped
 	inbox   []event
@@ -105,7 +113,13 @@ func New(o Options) *Controller {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Controller{o: o, signal: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	if o.Metrics == nil {
+		o.Metrics = metrics.NewSet()
+	}
+	c := &Controller{o: o, signal: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	c.published.Store(metadata.EmptyImage())
+	c.counters = newCounters(o.Metrics, c.published.Load)
+	return c
 }
 
 // Start starts the loop.
@@ -120,7 +134,10 @@ func (c *Controller) Stop() {
 
 // Apply takes a newly committed image. It is a metadata.Subscriber, and best the last one: answers leave with it, and their
 // receivers may then ask any other subscriber of this node about what they changed.
-func (c *Controller) Apply(_ *metadata.Delta, image *metadata.Image) { c.post(applied{image}) }
+func (c *Controller) Apply(_ *metadata.Delta, image *metadata.Image) {
+	c.published.Store(image)
+	c.post(applied{image})
+}
 
 // Lead makes this node decide, in the given epoch. Everything committed before the epoch must have been applied.
 func (c *Controller) Lead(epoch int32) { c.post(led{epoch}) }

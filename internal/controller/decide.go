@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/invariant"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 )
@@ -24,12 +25,26 @@ type state struct {
 
 func (s *state) level() int16 { return s.image.Features.MetadataVersion() }
 
+// after is the state that records lead to, so that one decision can rest on another.
+func (s *state) after(records []metadata.Record) *state {
+	delta := metadata.NewDelta(s.image)
+	for _, r := range records {
+		err := delta.Replay(r)
+		invariant.Check(err == nil, "replay of the controller's own record: %v", err)
+	}
+	next := *s
+	next.nextOffset += int64(len(records))
+	next.image = delta.Image(next.nextOffset-1, s.image.Epoch)
+	return &next
+}
+
 // Result is a decision: what to write, and what to answer once it is written.
 type Result struct {
 	Records  []metadata.Record
 	Response kmsg.Response
-	Atomic   bool         // the records take effect together or not at all
-	Contact  *contactNote // nil: nothing new about a broker's session
+	Atomic   bool              // the records take effect together or not at all
+	Then     []metadata.Record // what follows from the records; written after them, in as many entries as it takes
+	Contact  *contactNote      // nil: nothing new about a broker's session
 }
 
 // fault is a client's mistake with the text that goes into the response.

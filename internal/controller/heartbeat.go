@@ -22,12 +22,13 @@ func (s *state) heartbeat(q *kmsg.BrokerHeartbeatRequest) (Result, error) {
 	caughtUp := q.CurrentMetadataOffset >= b.Epoch // the epoch is the offset of its registration
 	response.IsCaughtUp, response.IsFenced = caughtUp, false
 
-	var records []metadata.Record
+	var records, then []metadata.Record
 	switch {
 	case b.Fenced && q.WantShutdown:
 		response.IsFenced, response.ShouldShutdown = true, true
 	case b.Fenced && !q.WantFence && caughtUp:
 		records = s.unfence(b)
+		then = s.after(records).raiseInternal()
 	case b.Fenced:
 		response.IsFenced = true
 
@@ -58,7 +59,7 @@ func (s *state) heartbeat(q *kmsg.BrokerHeartbeatRequest) (Result, error) {
 	if metadata.DirectoriesSupported(s.level()) {
 		records = append(records, s.takeOffline(b, dirs(q.OfflineLogDirs), records)...)
 	}
-	return Result{Records: records, Response: response, Contact: contact}, nil
+	return Result{Records: records, Then: then, Response: response, Contact: contact}, nil
 }
 
 func (s *state) leadsAny(id kafka.NodeID) bool {

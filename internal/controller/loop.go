@@ -46,8 +46,10 @@ const (
 type loop struct {
 	c         *Controller
 	log       *slog.Logger
+	counters  counters
 	published *metadata.Image
 	sessions  sessions
+	checks    []*check
 
 	leading    bool
 	epoch      int32
@@ -69,7 +71,8 @@ type waiter struct {
 }
 
 func newLoop(c *Controller) *loop {
-	l := &loop{c: c, log: c.o.Logger, published: metadata.EmptyImage()}
+	l := &loop{c: c, log: c.o.Logger, counters: c.counters, published: metadata.EmptyImage()}
+	l.checks = l.newChecks()
 	l.sessions = newSessions(&c.o, func(e lost) { c.post(e) })
 	return l
 }
@@ -137,6 +140,8 @@ func (l *loop) handle(e event) {
 		l.suspect(e.broker, e.epoch)
 	case lost:
 		l.lose(e)
+	case due:
+		l.check(e)
 	}
 }
 
@@ -178,6 +183,22 @@ func (l *loop) lead(epoch int32) {
 			l.suspect(id, b.Epoch)
 		}
 	}
+	l.counters.active.Set(1)
+	for _, k := range l.checks {
+		l.arm(k, k.interval)
+	}
+	// What the controller before decided may have lacked its sequel.
+	l.follow(l.state().revive())
+	l.follow(l.state().raiseInternal())
+}
+
+// follow writes what a decision entails; false if the log refuses, and then the next check or controller does it.
+func (l *loop) follow(records []metadata.Record) bool {
+	err := l.propose(records, false)
+	if err != nil {
+		l.log.Warn("writing what follows from a decision failed", "records", len(records), "error", err)
+	}
+	return err == nil
 }
 
 // suspect has a broker looked for that is in service and may be gone.
@@ -201,6 +222,10 @@ func (l *loop) resign(cause error) {
 		return
 	}
 	l.leading, l.working, l.proposals = false, nil, nil
+	l.counters.active.Set(0)
+	for _, k := range l.checks {
+		k.disarm()
+	}
 	l.sessions.clear()
 	for _, w := range l.waiters {
 		w.answer <- outcome{err: kerr.NotController}
@@ -233,6 +258,7 @@ func (l *loop) answer(a asked) {
 	}
 	if err == nil {
 		l.sessions.note(result.Contact, l.nextOffset-1)
+		l.follow(result.Then)
 	} else {
 		result.Response, err = refuse(a.request.Body, err)
 	}
@@ -264,7 +290,9 @@ func (l *loop) lose(e lost) {
 	if err := l.propose(l.state().fence(b), false); err != nil {
 		l.log.Warn("fencing a broker failed", "broker", e.broker, "error", err)
 		l.sessions.arm(e.broker, fenceRetry) // unless another leader takes over
+		return
 	}
+	l.counters.fenced.Inc()
 }
 
 // propose writes records, in one entry if they are atomic and else in as many as they need, and adds them to the working
@@ -295,6 +323,11 @@ func (l *loop) propose(records []metadata.Record, atomic bool) error {
 	}
 	invariant.Check(last >= l.nextOffset+int64(len(values))-1, "entry of %d records ends at %d, the log was at %d",
 		len(values), last, l.nextOffset)
+	for _, r := range records {
+		if change, ok := r.(*metadata.PartitionChangeRecord); ok {
+			l.countElection(l.working, change)
+		}
+	}
 	l.working, l.nextOffset = delta.Image(last, l.epoch), last+1
 	l.proposals = append(l.proposals, proposal{done})
 	return nil

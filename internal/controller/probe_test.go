@@ -58,7 +58,10 @@ func withBrokers(t *testing.T, f func(t *testing.T, c *Controller, log *testLog,
 		l := &looks{began: time.Now(), results: map[string]ProbeResult{}}
 		c := New(Options{
 			NodeID: 9, ClusterID: "test", Log: log, Features: testFeatures(), Probe: l.probe,
-			Config: Config{NumPartitions: 1, DefaultReplicationFactor: 1, MinInsyncReplicas: 1, SessionTimeoutMs: sessionMs},
+			Config: Config{
+				NumPartitions: 1, DefaultReplicationFactor: 1, MinInsyncReplicas: 1, SessionTimeoutMs: sessionMs,
+				BalanceIntervalMs: balanceMs,
+			},
 		})
 		log.loader = metadata.NewLoader(c)
 		c.Start()
@@ -79,6 +82,8 @@ func withBrokers(t *testing.T, f func(t *testing.T, c *Controller, log *testLog,
 		f(t, c, log, l, epochs)
 	})
 }
+
+const balanceMs = 300_000
 
 func beat(t *testing.T, c *Controller, id int32, epoch int64) {
 	t.Helper()

@@ -45,11 +45,14 @@ func newWorld(t *testing.T, d *datadriven.TestData) *world {
 	d.MaybeScanArgs(t, "partitions", &partitions)
 	d.MaybeScanArgs(t, "min-isr", &minInsync)
 	d.MaybeScanArgs(t, "elr", &elr)
+	offsets := 0
+	d.MaybeScanArgs(t, "offsets-factor", &offsets)
 	w.options = Options{
 		NodeID: 100, ClusterID: "test",
 		NewID: func() kafka.UUID { ids++; return testID(ids) },
 		Config: Config{
 			NumPartitions: int32(partitions), DefaultReplicationFactor: int16(factor), MinInsyncReplicas: int32(minInsync),
+			InternalFactors:        map[string]int16{"__consumer_offsets": int16(offsets)},
 			InitialMetadataVersion: int16(level), TopicDeletionDisabled: d.HasArg("no-deletion"),
 			InitialFeatures: []metadata.FeatureLevelRecord{{Name: metadata.FeatureEligibleLeaderReplicas, FeatureLevel: int16(elr)}},
 		},
@@ -113,6 +116,9 @@ func (w *world) decide(q kmsg.Request) (kmsg.Response, string) {
 		return response, ""
 	}
 	records := w.commit(result.Records)
+	if then := w.commit(result.Then); then != "" {
+		records += "then\n" + then
+	}
 	if n := result.Contact; n != nil {
 		k, ok := w.contacts[n.Broker]
 		if !ok || n.New {
@@ -208,6 +214,8 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 		id := int32(integer("broker", 0))
 		w.contacts[id] = contact{MetadataOffset: -1, ShutdownOffset: -1}
 		return w.commit(w.state().fence(w.broker(id)))
+	case "balance":
+		return w.commit(w.state().preferLeaders(integer("limit", maxElections))) + "ok"
 	case "new-controller": // which knows the image and nothing else
 		clear(w.contacts)
 		for id, b := range w.image.Cluster.Brokers() {
@@ -215,7 +223,7 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 				w.contacts[id] = contact{Live: true, MetadataOffset: -1, ShutdownOffset: -1}
 			}
 		}
-		return "ok"
+		return w.commit(w.state().revive()) + w.commit(w.state().raiseInternal()) + "ok"
 	case "heartbeat":
 		id := int32(integer("broker", 0))
 		r := answer(&kmsg.BrokerHeartbeatRequest{

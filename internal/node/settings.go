@@ -13,6 +13,7 @@ import (
 	"moldau/internal/config"
 	"moldau/internal/controller"
 	"moldau/internal/fetcher"
+	"moldau/internal/group"
 	"moldau/internal/invariant"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
@@ -54,14 +55,20 @@ func (n *Node) limits() server.Limits {
 
 func (n *Node) controllerConfig() controller.Config {
 	defaults := n.topicConfig("", nil)
-	return controller.Config{
+	c := controller.Config{
 		NumPartitions:            n.cfg.Topics.Partitions,
 		DefaultReplicationFactor: n.cfg.Topics.ReplicationFactor,
 		MinInsyncReplicas:        defaults.MinInSyncReplicas,
 		UncleanLeaderElection:    defaults.UncleanLeaderElection,
 		SessionTimeoutMs:         int64(n.cfg.Session.TimeoutMs),
+		ReviveIntervalMs:         n.cfg.Balance.UncleanMs,
+		InternalFactors:          map[string]int16{group.Topic: n.cfg.Groups.ReplicationFactor},
 		InitialMetadataVersion:   metadata.MaxMetadataVersion,
 	}
+	if n.cfg.Balance.Auto {
+		c.BalanceIntervalMs = n.cfg.Balance.CheckSeconds * 1000
+	}
+	return c
 }
 
 // configRules is what the controller asks about settings in the metadata log.
@@ -152,14 +159,9 @@ func (n *Node) uplinkOptions(clusterID string) uplink.Options {
 }
 
 func (n *Node) apiOptions(clusterID string) api.Options {
-	var disconnected func(kafka.NodeID, int64)
-	if n.controller != nil {
-		disconnected = n.controller.Disconnected
-	}
 	return api.Options{
 		Owners: api.Owners{
-			Image: n.loader.Image, Replicas: n.replicas, Groups: n.groups, Store: n.store, Uplink: n.uplink, Local: n.local, Disconnected: disconnected,
-			Quorum: n.quorum, Config: n.o.Config,
+			Image: n.loader.Image, Replicas: n.replicas, Groups: n.groups, Store: n.store, Uplink: n.uplink, Local: n.local, Quorum: n.quorum, Config: n.o.Config,
 		},
 		NodeID: n.cfg.ID, ClusterID: clusterID, Features: features(),
 		Offsets:           n.cfg.Groups,
