@@ -32,7 +32,8 @@ func (a *app) consoleConsumerCommand() *cobra.Command {
 	cmd, c := a.tool("console-consumer", "Print the records of a topic",
 		"  moldau console-consumer --topic greetings --from-beginning\n"+
 			"  moldau console-consumer --topic orders --partition 2 --offset 100 --max-messages 5 --formatter-property print.key=true\n"+
-			"  moldau console-consumer --topic orders --group audit --timeout-ms 5000", map[string]string{
+			"  moldau console-consumer --topic orders --group audit --timeout-ms 5000\n"+
+			"  moldau console-consumer --topic __consumer_offsets --from-beginning --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter", map[string]string{
 			"consumer.config": "command-config", "consumer-property": "command-property", "property": "formatter-property", "whitelist": "include",
 		})
 	flags := cmd.Flags()
@@ -47,7 +48,8 @@ func (a *app) consoleConsumerCommand() *cobra.Command {
 	flags.StringArrayVar(&f.format, "formatter-property", nil, "what is printed, as `key=value`: print.timestamp, print.partition, print.offset, print.epoch, print.headers, "+
 		"print.key, print.value (true unless said otherwise), key.separator, line.separator, headers.separator, null.literal, key.deserializer, value.deserializer; may be repeated")
 	flags.StringVar(&f.formatterConfig, "formatter-config", "", "a `file` of the same")
-	flags.StringVar(&f.formatter, "formatter", "", "`class`: org.apache.kafka.tools.consumer.DefaultMessageFormatter, LoggingMessageFormatter or NoOpMessageFormatter")
+	flags.StringVar(&f.formatter, "formatter", "", "`class`: org.apache.kafka.tools.consumer.DefaultMessageFormatter, LoggingMessageFormatter, NoOpMessageFormatter; "+
+		"for internal topics OffsetsMessageFormatter, GroupMetadataMessageFormatter, TransactionLogMessageFormatter, ShareGroupMessageFormatter, ShareGroupStateMessageFormatter")
 	flags.StringVar(&f.isolation, "isolation-level", "", "`read_committed` leaves out records of open and aborted transactions; read_uncommitted is the default")
 	flags.StringVar(&f.keyDecoder, "key-deserializer", "", "the `class` of keys")
 	flags.StringVar(&f.valueDecoder, "value-deserializer", "", "the `class` of values")
@@ -178,18 +180,29 @@ func (a *app) recordWriter(c *clusterFlags, f consumeFlags) (func(io.Writer, *kg
 	if err != nil {
 		return nil, &failure{exitUsage, fmt.Errorf("--formatter-property: %w", err)}
 	}
-	switch f.formatter[strings.LastIndexByte(f.formatter, '.')+1:] {
+	// Classes of today, and under their names of before 4.0: kafka.tools.…, kafka.coordinator.group.GroupMetadataManager$….
+	switch f.formatter[strings.LastIndexAny(f.formatter, ".$")+1:] {
 	case "", "DefaultMessageFormatter":
 		return formatter.write, nil
 	case "NoOpMessageFormatter":
 		return func(io.Writer, *kgo.Record) error { return nil }, nil
 	case "LoggingMessageFormatter":
 		return func(w io.Writer, r *kgo.Record) error {
-			fmt.Fprintf(w, "%s:%d, key:%s, value:%s\n", "CreateTime", r.Timestamp.UnixMilli(), orNull(r.Key), orNull(r.Value))
-			return nil
+			fmt.Fprintf(a.stderr, "%skey:%s, value:%s\n", timestampColumn(r, ", "), orNull(r.Key), orNull(r.Value))
+			return formatter.write(w, r)
 		}, nil
+	case "OffsetsMessageFormatter":
+		return internalFormatter("group", func(kind int16) bool { return kind <= 1 }), nil
+	case "GroupMetadataMessageFormatter":
+		return internalFormatter("group", func(kind int16) bool { return kind == 2 }), nil
+	case "ShareGroupMessageFormatter":
+		return internalFormatter("group", func(kind int16) bool { return kind >= 10 && kind <= 15 }), nil
+	case "TransactionLogMessageFormatter":
+		return internalFormatter("transaction", func(int16) bool { return true }), nil
+	case "ShareGroupStateMessageFormatter":
+		return internalFormatter("share", func(int16) bool { return true }), nil
 	}
-	return nil, &failure{exitUsage, fmt.Errorf("--formatter %s: Java's classes cannot be loaded here", f.formatter)}
+	return nil, &failure{exitUsage, fmt.Errorf("--formatter %s: Java's classes cannot be loaded here, only those that come with Apache Kafka are known", f.formatter)}
 }
 
 func orNull(b []byte) string {

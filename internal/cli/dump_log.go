@@ -20,16 +20,20 @@ type dumpFlags struct {
 	print, deep, verifyOnly, sanityOnly, skipMetadata bool
 	maxBytes                                          int64
 	maxMessage                                        int
+	decoderFlags
 }
 
 // dumpLogCommand is Kafka's kafka-dump-log.sh (DumpLogSegments). It reads files and needs no node.
 func (a *app) dumpLogCommand() *cobra.Command {
 	f := dumpFlags{}
 	cmd := &cobra.Command{
-		Use:     "dump-log",
-		Short:   "Print what is in the files of a partition",
-		Example: "  moldau dump-log --files data/orders-0/00000000000000000000.log --print-data-log\n  moldau dump-log --verify-index-only --files data/orders-0/00000000000000000000.index",
+		Use:   "dump-log",
+		Short: "Print what is in the files of a partition",
+		Example: "  moldau dump-log --files data/orders-0/00000000000000000000.log --print-data-log\n" +
+			"  moldau dump-log --cluster-metadata-decoder --files data/__cluster_metadata-0/00000000000000000000.log\n" +
+			"  moldau dump-log --verify-index-only --files data/orders-0/00000000000000000000.index",
 		Args:    usage(cobra.NoArgs),
+		Version: toolVersion(),
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -42,13 +46,18 @@ func (a *app) dumpLogCommand() *cobra.Command {
 	flags.Int64Var(&f.maxBytes, "max-bytes", 1<<63-1, "stop after so many `bytes` of a log")
 	flags.IntVar(&f.maxMessage, "max-message-size", 5<<20, "how many `bytes` a batch may have that an index points at")
 	flags.Lookup("max-bytes").DefValue = "0"
+	f.add(flags)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if f.files == "" {
 			return &failure{exitUsage, errors.New("--files is required")}
 		}
+		decode, asked, err := f.chosen()
+		if err != nil {
+			return &failure{exitUsage, err}
+		}
+		f.print = f.print || asked
 		out := bufio.NewWriterSize(a.stdout, 64<<10)
-		d := &dump{dumpFlags: f, out: out}
-		var err error
+		d := &dump{dumpFlags: f, decode: decode, out: out}
 		for file := range strings.SplitSeq(f.files, ",") {
 			err = errors.Join(err, d.file(strings.TrimSpace(file)))
 		}
@@ -60,6 +69,7 @@ func (a *app) dumpLogCommand() *cobra.Command {
 // dump prints files and collects what is wrong with them.
 type dump struct {
 	dumpFlags
+	decode dumpDecoder
 	out    io.Writer
 	faults []string
 }
@@ -213,12 +223,13 @@ func (d *dump) record(b batch.Batch, r batch.Record) error {
 		}
 	}
 	if d.print && !b.Control() {
+		key, value := d.decode(r)
 		for _, part := range []struct {
-			name  string
-			bytes []byte
-		}{{"key", r.Key}, {"payload", r.Value}} {
-			if part.bytes != nil {
-				fmt.Fprintf(d.out, "%s%s: %s", prefix, part.name, part.bytes)
+			name string
+			text *string
+		}{{"key", key}, {"payload", value}} {
+			if part.text != nil {
+				fmt.Fprintf(d.out, "%s%s: %s", prefix, part.name, *part.text)
 				prefix = " "
 			}
 		}
@@ -233,8 +244,12 @@ func (d *dump) control(r batch.Record) error {
 		return err
 	}
 	if kind != batch.ControlAbort && kind != batch.ControlCommit {
-		fmt.Fprintf(d.out, " controlType: %s(%d)", kind, kind)
-		return nil
+		text, known, err := controlText(kind, r.Value)
+		if !known {
+			text = fmt.Sprintf("controlType: %s(%d)", kind, kind)
+		}
+		fmt.Fprintf(d.out, " %s", text)
+		return err
 	}
 	var marker batch.EndTxnMarker
 	if err := marker.ReadFrom(r.Value); err != nil {

@@ -71,15 +71,7 @@ func (f *recordFormatter) write(w io.Writer, r *kgo.Record) error {
 			columns = append(columns, fmt.Appendf(nil, format, args...))
 		}
 	}
-	stamp := "CreateTime"
-	if r.Attrs.TimestampType() == 1 {
-		stamp = "LogAppendTime"
-	}
-	if ms := r.Timestamp.UnixMilli(); ms >= 0 {
-		add(f.timestamp, "%s:%d", stamp, ms)
-	} else {
-		add(f.timestamp, "NO_TIMESTAMP")
-	}
+	add(f.timestamp, "%s", timestampColumn(r, ""))
 	add(f.partition, "Partition:%d", r.Partition)
 	add(f.offset, "Offset:%d", r.Offset)
 	add(f.delivery, "Delivery:NOT_PRESENT")
@@ -125,6 +117,18 @@ func (f *recordFormatter) write(w io.Writer, r *kgo.Record) error {
 	}
 	_, err := w.Write(append(bytes.Join(columns, []byte(f.keySeparator)), f.lineSeparator...))
 	return err
+}
+
+// timestampColumn is a record's time as Kafka's formatters show it, with end behind it.
+func timestampColumn(r *kgo.Record, end string) string {
+	ms := r.Timestamp.UnixMilli()
+	switch {
+	case ms < 0:
+		return "NO_TIMESTAMP" + end
+	case r.Attrs.TimestampType() == 1:
+		return fmt.Sprintf("LogAppendTime:%d%s", ms, end)
+	}
+	return fmt.Sprintf("CreateTime:%d%s", ms, end)
 }
 
 func (f *recordFormatter) decoded(b []byte, decode decoder) ([]byte, error) {

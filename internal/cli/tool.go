@@ -39,7 +39,7 @@ func (a *app) tool(use, short, example string, old map[string]string) (*cobra.Co
 		Short:   short,
 		Example: example,
 		Args:    usage(cobra.NoArgs),
-		Version: fmt.Sprintf("%s (Apache Kafka %s protocol)", version(), kafkaVersion),
+		Version: toolVersion(),
 		PreRunE: func(*cobra.Command, []string) error {
 			if c.output != "text" && c.output != "json" {
 				return &failure{exitUsage, fmt.Errorf("--output %s: want text or json", c.output)}
@@ -60,6 +60,11 @@ func (a *app) tool(use, short, example string, old map[string]string) (*cobra.Co
 		return pflag.NormalizedName(name)
 	})
 	return cmd, c
+}
+
+// toolVersion is what --version prints behind the name of a tool.
+func toolVersion() string {
+	return fmt.Sprintf("%s (Apache Kafka %s protocol)", version(), kafkaVersion)
 }
 
 // client is a connection to a cluster, and what happened on the way there.

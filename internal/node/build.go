@@ -144,7 +144,7 @@ func (n *Node) open(ctx context.Context) error {
 	if n.cfg.Roles.Controller {
 		n.controller = controller.New(controller.Options{
 			NodeID: n.cfg.ID, ClusterID: clusterID, Log: n.quorum, Logger: n.o.Logger, Metrics: n.metrics,
-			Config: n.controllerConfig(), Rules: configRules(n.o.Config), Features: features(),
+			Config: n.controllerConfig(), Rules: configRules(n.o.Config), Features: features(), Probe: n.probe,
 		})
 		// Last: its answers leave from there, and what they say is then true of this node.
 		subscribers = append(subscribers, n.controller)

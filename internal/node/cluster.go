@@ -1,11 +1,15 @@
 package node
 
 import (
+	"context"
+	"errors"
 	"net"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
+	"moldau/internal/controller"
 	"moldau/internal/kafka"
 	"moldau/internal/quorum"
 	"moldau/internal/replica"
@@ -31,6 +35,25 @@ func (n *Node) brokerAddress(id kafka.NodeID) (string, bool) {
 	}
 	e, ok := b.Endpoint(n.cfg.Network.InterBroker)
 	return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), ok
+}
+
+// probe looks whether somebody listens at one of a broker's addresses.
+func (n *Node) probe(ctx context.Context, addresses []string) controller.ProbeResult {
+	refused := 0
+	for _, address := range addresses {
+		conn, err := n.o.Dial(ctx, address)
+		if err == nil {
+			_ = conn.Close()
+			return controller.Alive
+		}
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			refused++
+		}
+	}
+	if refused == len(addresses) {
+		return controller.Refused
+	}
+	return controller.Unknown
 }
 
 // followLeader tells a new active controller of this broker at once.

@@ -159,9 +159,14 @@ func (n *Node) uplinkOptions(clusterID string) uplink.Options {
 }
 
 func (n *Node) apiOptions(clusterID string) api.Options {
+	var disconnected func(kafka.NodeID, int64)
+	if n.controller != nil {
+		disconnected = n.controller.Disconnected
+	}
 	return api.Options{
 		Owners: api.Owners{
-			Image: n.loader.Image, Replicas: n.replicas, Groups: n.groups, Store: n.store, Uplink: n.uplink, Local: n.local, Quorum: n.quorum, Config: n.o.Config,
+			Image: n.loader.Image, Replicas: n.replicas, Groups: n.groups, Store: n.store, Uplink: n.uplink, Local: n.local, Disconnected: disconnected,
+			Quorum: n.quorum, Config: n.o.Config,
 		},
 		NodeID: n.cfg.ID, ClusterID: clusterID, Features: features(),
 		Offsets:           n.cfg.Groups,
