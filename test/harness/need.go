@@ -25,11 +25,10 @@ var _ T = testing.TB(nil)
 
 // Main runs a suite that starts processes while it holds the machine-wide lock, so that packages which go test runs side
 // by side do not disturb each other.
-func Main(m *testing.M) {
-	os.Exit(locked(m))
-}
+func Main(m *testing.M) { os.Exit(Locked(m.Run)) }
 
-func locked(m *testing.M) int {
+// Locked calls run while it holds that lock, and returns what run does.
+func Locked(run func() int) int {
 	path := filepath.Join(os.TempDir(), "moldau-test.lock")
 	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o666)
 	if err != nil {
@@ -41,7 +40,7 @@ func locked(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "cannot lock %s: %v\n", path, err)
 		return 1
 	}
-	return m.Run()
+	return run()
 }
 
 // Missing skips the test because a tool is not there, or fails it when MOLDAU_REQUIRE_ALL=1 says that it has to be.

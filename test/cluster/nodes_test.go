@@ -1,0 +1,306 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"moldau/test/harness"
+)
+
+// fetch fetches what the tests need from elsewhere. What cannot be had, the test that needs it says.
+func fetch() { harness.Prefetch() }
+
+// cluster is some nodes that know of each other.
+type cluster struct {
+	dir   string
+	nodes map[int]*process
+}
+
+// process is one node, running or not.
+type process struct {
+	id         int
+	properties string
+	cmd        *exec.Cmd // nil: not running
+	done       chan struct{}
+	log        string // path of what it prints
+}
+
+// prepare makes the places and files of a cluster: node ids 1 to n, each told where the controllers are and nothing else,
+// but for extra properties ("key=value").
+func prepare(t *testing.T, n int, extra ...string) *cluster {
+	t.Helper()
+	needNetwork(t)
+	c := &cluster{dir: t.TempDir(), nodes: map[int]*process{}}
+	var controllers []string
+	for id := 1; id <= n; id++ {
+		controllers = append(controllers, address(id)+":9093")
+	}
+	for id := 1; id <= n; id++ {
+		c.add(t, id, append([]string{
+			"controller.quorum.bootstrap.servers=" + strings.Join(controllers, ","),
+			fmt.Sprintf("offsets.topic.replication.factor=%d", min(n, 3)),
+			"offsets.topic.num.partitions=4",
+			"group.initial.rebalance.delay.ms=0",
+		}, extra...)...)
+	}
+	return c
+}
+
+// add makes one more node's place and file.
+func (c *cluster) add(t *testing.T, id int, properties ...string) *process {
+	t.Helper()
+	addPlace(t, id)
+	p := &process{id: id, properties: filepath.Join(c.dir, fmt.Sprintf("%d.properties", id)), log: filepath.Join(c.dir, fmt.Sprintf("%d.log", id))}
+	lines := append([]string{
+		fmt.Sprintf("node.id=%d", id),
+		"listeners=PLAINTEXT://" + address(id) + ":9092",
+		"http.listeners=http://" + address(id) + ":9644",
+		"log.dirs=" + c.data(id),
+	}, properties...)
+	if err := os.WriteFile(p.properties, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.nodes[id] = p
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			text, _ := os.ReadFile(p.log)
+			t.Logf("log of node %d:\n%s", id, last(string(text), 6000))
+		}
+	})
+	return p
+}
+
+func last(s string, n int) string {
+	if len(s) > n {
+		return "…" + s[len(s)-n:]
+	}
+	return s
+}
+
+func (c *cluster) data(id int) string { return filepath.Join(c.dir, fmt.Sprintf("data%d", id)) }
+
+func (c *cluster) ids() []int { return slices.Sorted(maps.Keys(c.nodes)) }
+
+// start starts a cluster of n nodes and waits until all are ready.
+func start(t *testing.T, n int, extra ...string) *cluster {
+	t.Helper()
+	c := prepare(t, n, extra...)
+	for _, id := range c.ids() {
+		c.nodes[id].spawn(t)
+	}
+	for _, id := range c.ids() {
+		c.nodes[id].ready(t)
+	}
+	return c
+}
+
+func (p *process) spawn(t *testing.T) {
+	t.Helper()
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command("ip", "netns", "exec", namespace(p.id), harness.Binary(t), "serve", p.properties)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
+	p.cmd, p.done = cmd, done
+}
+
+// ready waits until the node serves.
+func (p *process) ready(t *testing.T) {
+	t.Helper()
+	eventually(t, 30*time.Second, fmt.Sprintf("node %d is ready", p.id), func() error {
+		select {
+		case <-p.done:
+			text, _ := os.ReadFile(p.log)
+			t.Fatalf("node %d ended before it was ready:\n%s", p.id, last(string(text), 4000))
+		default:
+		}
+		resp, err := http.Get("http://" + address(p.id) + ":9644/readyz")
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %d", resp.StatusCode)
+		}
+		return nil
+	})
+}
+
+// restart starts a node that does not run and waits until it serves.
+func (p *process) restart(t *testing.T) {
+	t.Helper()
+	p.spawn(t)
+	p.ready(t)
+}
+
+// kill is kill -9.
+func (p *process) kill() {
+	if p.cmd == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.done
+	p.cmd = nil
+}
+
+// stop is SIGTERM, and a wait for the end.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("node %d did not stop within 30 s", p.id)
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("node %d stopped with status %d", p.id, code)
+	}
+	p.cmd = nil
+}
+
+func (p *process) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatalf("%v to node %d: %v", s, p.id, err)
+	}
+}
+
+// seeds are the brokers' addresses.
+func (c *cluster) seeds() []string {
+	var out []string
+	for _, id := range c.ids() {
+		out = append(out, address(id)+":9092")
+	}
+	return out
+}
+
+// client is a client of the whole cluster.
+func (c *cluster) client(t *testing.T, options ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(c.seeds()...),
+		kgo.MetadataMinAge(50 * time.Millisecond), kgo.MetadataMaxAge(2 * time.Second),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
+		kgo.DialTimeout(time.Second),
+	}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+// create makes a topic.
+func (c *cluster) create(t *testing.T, topic string, partitions int32, copies int16, configs map[string]*string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if _, err := kadm.NewClient(c.client(t)).CreateTopic(ctx, partitions, copies, configs, topic); err != nil {
+		t.Fatalf("create %s: %v", topic, err)
+	}
+}
+
+// describe returns what any broker knows of a topic.
+func (c *cluster) describe(topic string) (kadm.TopicDetail, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.seeds()...), kgo.DialTimeout(time.Second))
+	if err != nil {
+		return kadm.TopicDetail{}, err
+	}
+	defer cl.Close()
+	m, err := kadm.NewClient(cl).Metadata(ctx, topic)
+	if err != nil {
+		return kadm.TopicDetail{}, err
+	}
+	return m.Topics[topic], m.Topics[topic].Err
+}
+
+// leader returns who leads a partition.
+func (c *cluster) leader(t *testing.T, topic string, partition int32) int {
+	t.Helper()
+	leader := -1
+	eventually(t, 20*time.Second, fmt.Sprintf("%s-%d has a leader", topic, partition), func() error {
+		d, err := c.describe(topic)
+		if err != nil {
+			return err
+		}
+		if leader = int(d.Partitions[partition].Leader); leader < 0 {
+			return fmt.Errorf("leader %d", leader)
+		}
+		return nil
+	})
+	return leader
+}
+
+// inSync waits until every partition of a topic has so many replicas in sync.
+func (c *cluster) inSync(t *testing.T, topic string, n int) {
+	t.Helper()
+	eventually(t, 60*time.Second, fmt.Sprintf("%s has %d replicas in sync", topic, n), func() error {
+		d, err := c.describe(topic)
+		if err != nil {
+			return err
+		}
+		for _, p := range d.Partitions.Sorted() {
+			if len(p.ISR) != n || p.Leader < 0 {
+				return fmt.Errorf("partition %d: leader %d, in sync %v", p.Partition, p.Leader, p.ISR)
+			}
+		}
+		return nil
+	})
+}
+
+// controller returns which node's controller is active, asked of the nodes that answer.
+func (c *cluster) controller(t *testing.T) int {
+	t.Helper()
+	leader := -1
+	eventually(t, 20*time.Second, "there is an active controller", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		q, err := quorumLeader(ctx, c.client(t))
+		leader = q
+		return err
+	})
+	return leader
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, patience time.Duration, what string, try func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not so within %v: %s: %v", patience, what, err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
