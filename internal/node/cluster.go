@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"moldau/internal/controller"
 	"moldau/internal/kafka"
 	"moldau/internal/quorum"
@@ -87,21 +89,30 @@ func (n *Node) registered(epoch int64) error {
 // maxWishes bounds the in-sync sets that one request asks for.
 const maxWishes = 1000
 
-// wishes passes on which in-sync sets the leaders here want.
+// wishes passes on which in-sync sets the leaders here want. Whether a request that nobody answered was carried out is
+// unknown, and a leader may forget a wish only when it was refused: so it is sent again until somebody answers.
 func (n *Node) wishes() {
-	for {
-		select {
-		case w := <-n.replicas.Wishes():
-			n.ask(n.gather(w))
-		case <-n.ctx.Done():
-			return
+	var open []replica.Wish
+	for n.ctx.Err() == nil {
+		if len(open) == 0 {
+			select {
+			case w := <-n.replicas.Wishes():
+				open = append(open, w)
+			case <-n.ctx.Done():
+				return
+			}
 		}
+		open = n.gather(open)
+		unanswered := n.ask(open)
+		if len(unanswered) > 0 {
+			n.pause(wishBackoff)
+		}
+		open = unanswered
 	}
 }
 
-// gather takes what else has been wished for.
-func (n *Node) gather(first replica.Wish) []replica.Wish {
-	all := []replica.Wish{first}
+// gather adds what else has been wished for.
+func (n *Node) gather(all []replica.Wish) []replica.Wish {
 	for len(all) < maxWishes {
 		select {
 		case w := <-n.replicas.Wishes():
@@ -113,32 +124,38 @@ func (n *Node) gather(first replica.Wish) []replica.Wish {
 	return all
 }
 
-// ask sends wishes to the controller. What it does not take may be wished for again; what it takes arrives as metadata.
-func (n *Node) ask(wishes []replica.Wish) {
+// ask sends wishes to the controller, tells the leaders which were refused, and returns those that have to be sent again.
+// What was granted arrives as metadata.
+func (n *Node) ask(wishes []replica.Wish) (again []replica.Wish) {
 	changes := make([]uplink.ISRChange, len(wishes))
 	for i, w := range wishes {
 		changes[i] = uplink.ISRChange{TopicID: w.TopicID, Partition: w.TP.Partition, LeaderEpoch: w.LeaderEpoch, PartitionEpoch: w.PartitionEpoch}
-		for _, id := range w.ISR {
-			changes[i].ISR = append(changes[i].ISR, uplink.ISRMember{ID: id, BrokerEpoch: -1})
+		for j, id := range w.ISR {
+			changes[i].ISR = append(changes[i].ISR, uplink.ISRMember{ID: id, BrokerEpoch: w.Epochs[j]})
 		}
 	}
 	errs, err := n.uplink.AlterPartition(n.ctx, changes)
+	if err != nil {
+		if n.ctx.Err() == nil && !errors.Is(err, kerr.NotController) {
+			n.o.Logger.Warn("the controller did not answer for in-sync sets; asking again", "partitions", len(wishes), "error", err)
+		}
+		return wishes
+	}
 	for i, w := range wishes {
-		if err == nil && errs[i] == nil {
-			continue
-		}
-		if p, gone := n.replicas.ByID(w.TopicID, w.TP.Partition); gone == nil {
-			p.WishFailed(w)
+		switch {
+		case errs[i] == nil:
+		case errors.Is(errs[i], kerr.NotController): // it has seen less than this leader
+			again = append(again, w)
+		default:
+			if p, gone := n.replicas.ByID(w.TopicID, w.TP.Partition); gone == nil {
+				p.WishFailed(w)
+			}
 		}
 	}
-	if err == nil || n.ctx.Err() != nil {
-		return
-	}
-	n.o.Logger.Warn("the controller did not take changes of in-sync sets", "partitions", len(wishes), "error", err)
-	n.pause(wishBackoff)
+	return again
 }
 
-// wishBackoff is how long the leaders here keep their wishes to themselves after a failure.
+// wishBackoff is the pause before wishes are sent again.
 const wishBackoff = 50 * time.Millisecond
 
 func (n *Node) pause(d time.Duration) {
