@@ -79,3 +79,26 @@ func TestWaitingMembersAtTheEnd(t *testing.T) {
 		waiting.close()
 	})
 }
+
+// TestNoGroupsYet: while nobody has asked for a coordinator, and so there is no topic for groups, no node is one. Kafka's
+// coordinator says the same of a partition that it has not loaded.
+func TestNoGroupsYet(t *testing.T) {
+	inNode(t, nodeOptions{}, func(n *testNode) {
+		fetch := kmsg.NewPtrOffsetFetchRequest()
+		fetch.Version = 8
+		group := kmsg.NewOffsetFetchRequestGroup()
+		group.Group = "g"
+		fetch.Groups = append(fetch.Groups, group)
+		if got := n.ask(fetch).(*kmsg.OffsetFetchResponse).Groups[0].ErrorCode; got != kerr.NotCoordinator.Code {
+			t.Errorf("fetch of offsets: error %d", got)
+		}
+		if got := n.ask(joinOf("")).(*kmsg.JoinGroupResponse).ErrorCode; got != kerr.NotCoordinator.Code {
+			t.Errorf("join: error %d", got)
+		}
+		describe := kmsg.NewPtrDescribeGroupsRequest()
+		describe.Groups = []string{"g"}
+		if got := n.ask(describe).(*kmsg.DescribeGroupsResponse).Groups[0].ErrorCode; got != kerr.NotCoordinator.Code {
+			t.Errorf("describe: error %d", got)
+		}
+	})
+}

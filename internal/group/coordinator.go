@@ -97,7 +97,7 @@ func (c *Coordinator) Ready(ctx context.Context, partition int32) { c.runtime.Lo
 // turn gives a group's shard a turn, in which f keeps the promise sooner or later.
 func turn[T any](c *Coordinator, group string, f func(*shard, *coordinator.Turn, *coordinator.Promise[T])) *coordinator.Promise[T] {
 	if _, ok := c.o.Image().Topics.ByName(Topic); !ok {
-		return coordinator.Broken[T](kerr.CoordinatorNotAvailable)
+		return coordinator.Broken[T](kerr.NotCoordinator)
 	}
 	return onPartition(c, c.Partition(group), f)
 }
