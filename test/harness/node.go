@@ -3,6 +3,7 @@ package harness
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"net"
@@ -104,8 +105,8 @@ func (n *Node) Spawn(t T, args ...string) {
 	t.Helper()
 	cmd := exec.Command(Binary(t), append([]string{"serve", n.Properties}, args...)...)
 	cmd.SysProcAttr = deathSignal()
-	n.log = &syncBuffer{}
-	cmd.Stdout, cmd.Stderr = n.log, n.log
+	log := &syncBuffer{}
+	n.log, cmd.Stdout, cmd.Stderr = log, log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func (n *Node) Spawn(t T, args ...string) {
 		_ = cmd.Process.Kill()
 		<-done
 		if t.Failed() {
-			t.Logf("log of the node at %s:\n%s", n.Addr, tail(n.log.String(), 8000))
+			t.Logf("log of the node at %s:\n%s", n.Addr, tail(log.String(), 8000))
 		}
 	})
 }
@@ -166,13 +167,26 @@ func (n *Node) Stop(t T) {
 	}
 }
 
-// Kill ends the process as kill -9 does.
+// Kill ends the process as kill -9 does, if it has not ended by itself.
 func (n *Node) Kill(t T) {
 	t.Helper()
-	if err := n.cmd.Process.Kill(); err != nil {
+	if err := n.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatal(err)
 	}
 	<-n.done
+}
+
+// Halt stops the process where it is, as SIGSTOP does: it does nothing more until it is killed.
+func (n *Node) Halt(t T) {
+	t.Helper()
+	if err := n.cmd.Process.Signal(syscall.SIGSTOP); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !halted(n.Pid()); <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("SIGSTOP does not stop the node")
+		}
+	}
 }
 
 // Pid is the process id of the running node.
