@@ -129,44 +129,39 @@ func (r *compactionRun) recover(mem *vfs.Mem, fs vfs.FS, point kafka.Offset, wha
 func TestCompactionCrashEverywhere(t *testing.T) {
 	c := compactedConfig()
 	r := newCompactionRun(t, c)
-	crashes, again := 0, 0
+	crashes, states, again := 0, 0, 0
 	on := false
 	check := func(op vfs.Op) {
-		what := fmt.Sprintf("killed before #%d %v", crashes, op)
-		mem := r.mem.KillClone()
-		r.recover(mem, mem, r.point, what)
-		for i, keep := range []float64{0, 1, 0.5, 0.5, 0.5, 0.3, 0.7, 0.7, 0.5, 0.5, 0.5, 0.3, 0.7, 0.7, 0.3} {
-			rng := rand.New(rand.NewPCG(uint64(crashes), uint64(i)))
-			mem := r.mem.CrashClone(rng, keep)
-			what := fmt.Sprintf("power lost before #%d %v, keep %v, variant %d", crashes, op, keep, i)
+		rng := rand.New(rand.NewPCG(uint64(crashes), 1))
+		here := 0
+		for how, mem := range r.mem.Survivors(rng, thorough(8, 25)) {
+			here++
+			what := fmt.Sprintf("before #%d %v: %s", crashes, op, how)
 			second := vfs.NewInject(mem)
 			n := 0
 			second.Hook = func(op vfs.Op) error {
-				if n++; op.Kind.Mutates() && n < 40 && i == 2 {
-					again++
-					mem := mem.CrashClone(rng, 0.5)
-					r.recover(mem, mem, 0, fmt.Sprintf("%s; and again before %v", what, op))
+				if n++; op.Kind.Mutates() && n < 40 && here == 2 {
+					for how, mem := range mem.Survivors(rng, 2) {
+						again++
+						r.recover(mem, mem, 0, fmt.Sprintf("%s; and again before %v: %s", what, op, how))
+					}
 				}
 				return nil
 			}
 			point := r.point
-			if i%2 == 1 {
+			if here%2 == 1 {
 				point = 0 // somebody has an old one
 			}
 			r.recover(mem, second, point, what)
 		}
+		states += here
 	}
 	r.fs.Hook = func(op vfs.Op) error {
 		if !on || !op.Kind.Mutates() || t.Failed() {
 			return nil
 		}
 		crashes++
-		done := make(chan struct{})
-		go func() { // so that a failed check ends this goroutine only
-			defer close(done)
-			check(op)
-		}()
-		<-done
+		apart(func() { check(op) })
 		return nil
 	}
 	r.script(func() {
@@ -182,7 +177,7 @@ func TestCompactionCrashEverywhere(t *testing.T) {
 	if crashes < 100 || again < 100 {
 		t.Fatalf("%d crash points and %d in recovery: too few", crashes, again)
 	}
-	t.Logf("%d crash points and %d in recovery", crashes, again)
+	t.Logf("%d crash states at %d operations, and in recovery after them %d", states, crashes, again)
 }
 
 // TestCompactionErrorEverywhere: each operation of a compaction fails once. Either the log goes on, and the next

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -279,8 +280,10 @@ func (w *world) check(mem *vfs.Mem, point kafka.Offset, what string) {
 	end, producers := l.LogEnd(), l.Producers()
 	l.Abandon()
 
-	// What was recovered is durable, and a second recovery has nothing to do.
-	if r.ScannedBytes > 0 {
+	// What was recovered is durable, and a second recovery has nothing to do; but what an earlier one had cut off before it
+	// was killed may be back, and is cut off again.
+	cut := r.ScannedBytes > 0
+	if cut {
 		mem = mem.CrashClone(rand.New(rand.NewPCG(1, 1)), 0)
 	}
 	o.FS, o.Files, o.RecoveryPoint = mem, NewFiles(mem, 7), point
@@ -288,7 +291,7 @@ func (w *world) check(mem *vfs.Mem, point kafka.Offset, what string) {
 	if err != nil {
 		t.Fatalf("%s: open again: %v", what, err)
 	}
-	if again.TruncatedBytes != 0 || l.LogEnd() != end || !reflect.DeepEqual(l.Producers(), producers) {
+	if again.TruncatedBytes != 0 && !cut || l.LogEnd() != end || !reflect.DeepEqual(l.Producers(), producers) {
 		t.Fatalf("%s: first recovery %+v to %d, second %+v to %d", what, r, end, again, l.LogEnd())
 	}
 	w.compare(l, what+", second open")
@@ -299,7 +302,8 @@ func (w *world) check(mem *vfs.Mem, point kafka.Offset, what string) {
 		t.Fatalf("%s: close: %v", what, err)
 	}
 	checkIndexes(t, mem, o.Config, what)
-	o.Clean, o.Files = true, NewFiles(mem, 7)
+	mem = mem.CrashClone(rand.New(rand.NewPCG(1, 1)), 0) // a clean stop leaves nothing to lose
+	o.FS, o.Clean, o.Files = mem, true, NewFiles(mem, 7)
 	if l, r, err = Open(o); err != nil || l.LogEnd() != end+2 || r.ScannedBytes != 0 {
 		t.Fatalf("%s: after a clean stop: end %d, %+v, %v", what, l.LogEnd(), r, err)
 	}
@@ -467,36 +471,82 @@ func crashEverywhere(t *testing.T, c Config) {
 	mem := vfs.NewMem()
 	fs := vfs.NewInject(mem)
 	w := newWorld(t, mem, fs, c)
-	crashes := 0
+	crashes, states, again := 0, 0, 0
+	cuts := thorough(4, 25)
 	checkCrash := func(op vfs.Op) {
-		what := fmt.Sprintf("killed before #%d %v", crashes, op)
-		w.check(mem.KillClone(), w.point, what)
-		for i, keep := range []float64{0, 1, 0.5, 0.5, 0.5} {
-			rng := rand.New(rand.NewPCG(uint64(crashes), uint64(i)))
-			w.check(mem.CrashClone(rng, keep), w.point, fmt.Sprintf("power lost before #%d %v, keep %v, variant %d", crashes, op, keep, i))
+		rng := rand.New(rand.NewPCG(uint64(crashes), 1))
+		here := 0
+		for how, disk := range mem.Survivors(rng, cuts) {
+			what := fmt.Sprintf("before #%d %v: %s", crashes, op, how)
+			if here++; (crashes+here)%thorough(31, 11) == 0 {
+				again += w.crashRecovery(disk.KillClone(), what)
+			}
+			w.check(disk, w.point, what)
 		}
+		states += here
 	}
 	fs.Hook = func(op vfs.Op) error {
 		if !op.Kind.Mutates() || t.Failed() {
 			return nil
 		}
 		crashes++
-		done := make(chan struct{})
-		go func() { // so that a failed check ends this goroutine and not the log's, in the middle of its work
-			defer close(done)
-			checkCrash(op)
-		}()
-		<-done
+		apart(func() { checkCrash(op) })
 		return nil
 	}
 	w.script()
 	if w.fails != 0 {
 		t.Fatalf("%d calls failed on a good disk", w.fails)
 	}
-	if crashes < 200 {
-		t.Fatalf("only %d crash points: the script does too little", crashes)
+	if crashes < 200 || again < 20 {
+		t.Fatalf("only %d crash points and %d states in recovery: the script does too little", crashes, again)
 	}
-	t.Logf("%d crash points", crashes)
+	t.Logf("%d crash states at %d operations, and in recovery after them %d", states, crashes, again)
+}
+
+// crashRecovery opens a disk as a crash left it and crashes again at every change that this makes. It returns how many
+// different states that gave.
+func (w *world) crashRecovery(mem *vfs.Mem, what string) (states int) {
+	fs := vfs.NewInject(mem)
+	changes := 0
+	fs.Hook = func(op vfs.Op) error {
+		if !op.Kind.Mutates() {
+			return nil
+		}
+		changes++
+		apart(func() {
+			for how, disk := range mem.Survivors(rand.New(rand.NewPCG(uint64(changes), 2)), 3) {
+				states++
+				w.check(disk, w.point, fmt.Sprintf("%s; and in recovery before #%d %v: %s", what, changes, op, how))
+			}
+		})
+		return nil
+	}
+	o := w.o
+	o.FS, o.Files, o.Clean, o.RecoveryPoint, o.LogStart = fs, NewFiles(fs, 7), false, w.point, w.start
+	l, _, err := Open(o)
+	if err != nil {
+		w.t.Fatalf("%s: open: %v", what, err)
+	}
+	l.Abandon()
+	return states
+}
+
+// apart runs f in a goroutine of its own, so that a failed check ends that and not the caller, in the midst of its work.
+func apart(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	<-done
+}
+
+// thorough returns how far to go at most: what is enough beside the code, or for a landing.
+func thorough(normal, landing int) int {
+	if effort := os.Getenv("MOLDAU_EFFORT"); effort == "ci" || effort == "night" {
+		return landing
+	}
+	return normal
 }
 
 // TestErrorEverywhere: each operation of the disk fails once; somebody is told, and the log holds exactly what it

@@ -47,6 +47,9 @@ type recovery struct {
 	next     int  // of segments: the one that the scan begins in
 	touched  bool // something on disk was repaired
 	clean    bool // the last stop closed the log
+	// solid is the offset of the newest readable snapshot that is trusted: all below it was on disk when it was written.
+	solid          kafka.Offset
+	solidProducers producers
 }
 
 // found is a segment as its files' names and sizes tell it.
@@ -200,7 +203,7 @@ func (r *recovery) finishSwap(base kafka.Offset, entries []vfs.Entry) error {
 	}
 	s := r.segment(base)
 	s.log = r.files.file(swap)
-	v := viewOf(s, size.Size, base, 0, 0, 0)
+	v := viewOf(s, size.Size, math.MaxInt64, 0, 0, 0)
 	end := base
 	w := r.files.window()
 	err = v.walk(w, 0, func(h batch.Batch, _, _ int64) (bool, error) {
@@ -307,12 +310,12 @@ func (r *recovery) findEpochs(below kafka.Offset) (epochs, error) {
 		if f.base >= below {
 			break
 		}
-		v := viewOf(r.segment(f.base), f.log, f.base, 0, 0, 0)
+		v := viewOf(r.segment(f.base), f.log, math.MaxInt64, 0, 0, 0)
 		err := v.walk(w, 0, func(h batch.Batch, _, _ int64) (bool, error) {
 			e = e.assign(h.LeaderEpoch(), h.BaseOffset())
 			return h.NextOffset() < below, nil
 		})
-		if err = errors.Join(ignoreCorrupt(err), v.close()); err != nil {
+		if err = errors.Join(err, v.close()); err != nil {
 			return nil, err
 		}
 	}

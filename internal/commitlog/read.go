@@ -102,6 +102,9 @@ func (l *Log) read(b *Bounds, from kafka.Offset, o ReadOptions) (Read, error) {
 		if first.next > upTo {
 			return nothing, nil
 		}
+		if err := v.checkCold(w, first); err != nil {
+			return nothing, err
+		}
 		end, next, err := v.limit(w, first, upTo, o)
 		if err != nil || end == first.pos {
 			return nothing, err
@@ -153,12 +156,14 @@ func (v *view) headerAt(w *window, pos int64) (batch.Batch, int64, error) {
 	size, base, magic, err := batch.PeekHeader(b)
 	switch {
 	case err != nil:
-	case magic != 2:
+	case magic != 2 && pos+int64(size) <= v.size && oldMessage(w.f, pos, int64(size)):
 		err = batch.ErrOldMagic
+	case magic != 2:
+		err = batch.ErrCorrupt
 	case pos+int64(size) > v.size:
 		err = fmt.Errorf("batch of %d bytes ends behind the segment's %d: %w", size, v.size, batch.ErrCorrupt)
-	case base < v.base:
-		err = fmt.Errorf("batch offset %d is below the segment's: %w", base, batch.ErrCorrupt)
+	case base < v.base || base >= v.next:
+		err = fmt.Errorf("batch offset %d is not of the segment's [%d, %d): %w", base, v.base, v.next, batch.ErrCorrupt)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s at position %d: %w", v.log.name(), pos, err)
@@ -178,15 +183,29 @@ func (v *view) locate(w *window, target kafka.Offset) (place, bool, error) {
 	}
 	defer v.log.unpin()
 	w.of(h)
+	var before place
 	for least := v.base; pos < v.size; {
-		p, err := v.placeAfter(w, pos, &least)
+		next := least
+		p, err := v.placeAfter(w, pos, &next)
+		if errors.Is(err, batch.ErrCorrupt) || v.knownAt(pos) {
+			gap, err := v.findHole(before, pos, least)
+			if err != nil {
+				return place{}, false, err
+			}
+			if target < gap.to {
+				return place{}, false, gap.error(v.log.name())
+			}
+			pos, least = gap.end, gap.to
+			w.of(h)
+			continue
+		}
 		if err != nil {
 			return place{}, false, err
 		}
 		if p.next > target {
 			return p, true, nil
 		}
-		pos += p.size
+		before, pos, least = p, pos+p.size, next
 	}
 	return place{}, false, nil
 }
@@ -224,12 +243,18 @@ func (v *view) indexed(w *window, ok func(entry []byte) bool) (int64, error) {
 func (v *view) limit(w *window, first place, upTo kafka.Offset, o ReadOptions) (end int64, next kafka.Offset, err error) {
 	end, next = v.size, v.next
 	if upTo < v.next {
-		bound, found, err := v.locate(w, upTo)
+		bound, found, err := v.locateAny(w, upTo)
 		if err != nil {
 			return 0, 0, err
 		}
 		if found {
 			end, next = bound.pos, min(bound.base, upTo)
+		}
+	}
+	for _, gap := range v.known() {
+		if gap.pos > first.pos && gap.pos < end {
+			end, next = gap.pos, gap.from // whoever wants what is there is told of the damage
+			break
 		}
 	}
 	most := first.pos + int64(max(0, o.MaxBytes))
@@ -254,15 +279,20 @@ func (v *view) limit(w *window, first place, upTo kafka.Offset, o ReadOptions) (
 	defer v.log.unpin()
 	w.of(h)
 	pos = max(pos, first.pos)
+	var before place
 	for least := first.base; pos < end; {
 		p, err := v.placeAfter(w, pos, &least)
+		if errors.Is(err, batch.ErrCorrupt) && pos > first.pos {
+			gap, err := v.findHole(before, pos, next)
+			return gap.pos, gap.from, err
+		}
 		if err != nil {
 			return 0, 0, err
 		}
 		if pos+p.size > most {
 			return pos, p.base, nil
 		}
-		pos, next = pos+p.size, p.next
+		before, pos, next = p, pos+p.size, p.next
 	}
 	return end, next, nil
 }

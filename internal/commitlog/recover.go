@@ -9,6 +9,7 @@ import (
 	"moldau/internal/batch"
 	"moldau/internal/invariant"
 	"moldau/internal/kafka"
+	"moldau/internal/vfs"
 )
 
 // start chooses where the scan begins: at the newest producer snapshot that is not above what is trusted. Every recovery
@@ -17,6 +18,7 @@ import (
 func (r *recovery) start(trusted kafka.Offset) (kafka.Offset, error) {
 	first := r.segments[0].base
 	trusted = max(trusted, first) // the snapshot there is of records that are gone
+	r.solid = -1
 	r.active = r.newActive(first) // for firstBaseLocked
 	for {
 		from, err := r.loadSnapshotLocked(trusted)
@@ -24,6 +26,9 @@ func (r *recovery) start(trusted kafka.Offset) (kafka.Offset, error) {
 			return 0, err
 		}
 		from = max(from, first)
+		if r.solid < 0 {
+			r.solid, r.solidProducers = from, r.producers
+		}
 		at := len(r.segments) - 1
 		// Where a segment begins at from, the one before may not have been sealed yet when the crash came.
 		for at > 0 && r.segments[at].base >= from {
@@ -54,6 +59,7 @@ func (r *recovery) enter(at int, from kafka.Offset) (ok bool, err error) {
 				return false, err
 			}
 		}
+		v.cold.Store(f.log)
 		r.sealed = append(r.sealed, v)
 	}
 	a, ok, err := r.enterActive(r.segments[at], from)
@@ -82,32 +88,29 @@ func (r *recovery) rebuild(f *found, next kafka.Offset) (view, error) {
 	return a, nil
 }
 
-// reindex writes the index files of a sealed segment from its batches, as far as they can be read.
+// reindex writes the index files of a sealed segment from its batches, as far as they can be read. Each appears whole: half
+// an index looks like one of fewer batches.
 func (l *Log) reindex(s *segment, size int64, next kafka.Offset, aborted int) (view, error) {
 	a := l.newActive(s.base)
 	a.segment = s
 	a.offset.f, a.time.f = s.offsets, s.times
-	for _, f := range []*file{s.offsets, s.times} {
-		if err := f.create(); err != nil {
-			return view{}, err
-		}
-	}
-	l.unsyncedAside = append(l.unsyncedAside, s.offsets, s.times)
 	whole := viewOf(s, size, next, 0, 0, 0)
 	w := l.files.window()
 	defer l.files.release(w)
-	err := whole.walk(w, 0, func(h batch.Batch, _, sizeBytes int64) (bool, error) {
+	err := whole.walk(w, 0, func(h batch.Batch, pos, sizeBytes int64) (bool, error) {
+		a.size = pos // over damage
 		l.note(a, h, int(sizeBytes))
 		return true, nil
 	})
-	if ignoreCorrupt(err) != nil {
-		return view{}, err
-	}
 	if err != nil {
-		l.logger.Error("segment is damaged below the recovery point; what lies before the damage stays readable", "err", err)
-	}
-	if err := a.seal(); err != nil {
 		return view{}, err
+	}
+	a.noteTime()
+	for _, x := range []*index{&a.offset, &a.time} {
+		if err := vfs.WriteFileAtomic(l.fs, x.f.name(), x.tail); err != nil {
+			return view{}, err
+		}
+		x.written, x.tail = x.count(), nil
 	}
 	a.view.size, a.view.next, a.view.aborted = size, next, aborted
 	s.damaged.Store(false)
@@ -133,15 +136,19 @@ func (r *recovery) enterActive(f *found, from kafka.Offset) (a *active, ok bool,
 			return a, false, err
 		}
 		indexed := a.offset.count()
-		err := whole.walk(w, a.size, func(h batch.Batch, _, size int64) (bool, error) {
-			if h.BaseOffset() >= from || h.BaseOffset() < a.next {
+		err := whole.walk(w, a.size, func(h batch.Batch, pos, size int64) (bool, error) {
+			if h.BaseOffset() >= from {
 				return false, nil
 			}
+			a.size = pos // over damage
 			r.note(a, h, int(size))
-			return true, nil
+			return a.next < from, nil // what lies behind may be torn
 		})
-		if ignoreCorrupt(err) != nil {
+		if err != nil {
 			return a, false, err
+		}
+		if a.next < from && !r.cfg.Preallocate {
+			a.passEnd(f.log, from)
 		}
 		// Compaction may have left a gap at the end of a segment; the snapshot says that nothing else is missing.
 		gap := a.next < from && a.size == f.log && r.beginsAt(from)
@@ -170,8 +177,22 @@ func (r *recovery) enterActive(f *found, from kafka.Offset) (a *active, ok bool,
 			last = t.LastOffset
 			a.aborted++
 		}
+		a.cold.Store(a.size)
 	}
 	return a, true, r.cutIndexes(a, f)
+}
+
+// passEnd moves the end of the segment, whose file is so long, over damage that reaches just to an offset, or to the end of
+// the file and so at least to there.
+func (a *active) passEnd(size int64, offset kafka.Offset) {
+	all := slices.Clone(a.known())
+	for i := range all {
+		if h := &all[i]; h.pos <= a.size && h.end > a.size && (h.to == offset || h.to > offset && h.end == size) {
+			h.to = offset
+			a.size, a.next = h.end, offset
+		}
+	}
+	a.holes.Store(&all)
 }
 
 // beginsAt tells whether a segment begins at an offset.
@@ -218,12 +239,17 @@ func (r *recovery) cutIndexes(a *active, f *found) error {
 		{a.times, f.hasTime, f.time, int64(a.time.written) * timeWidth, true},
 		{a.txns, f.hasTxn, f.txn, int64(a.aborted) * txnWidth, false},
 	} {
-		var err error
+		create, cut := !x.exists && x.needed, x.exists && x.have != x.trusted
+		if !create && !cut {
+			continue
+		}
+		err := r.settleNames()
 		switch {
-		case !x.exists && x.needed:
+		case err != nil:
+		case create:
 			err = x.f.create()
 			r.touched = true
-		case x.exists && x.have != x.trusted:
+		default:
 			err = x.f.truncate(x.trusted)
 		}
 		if err != nil {
@@ -231,6 +257,16 @@ func (r *recovery) cutIndexes(a *active, f *found) error {
 		}
 	}
 	return nil
+}
+
+// settleNames makes the names durable that Open has found, before anything is changed that a snapshot vouches for: one whose
+// removal a power cut takes back must not find less than it was written for.
+func (r *recovery) settleNames() error {
+	if !r.namesFound {
+		return nil
+	}
+	r.namesFound = false
+	return r.fs.SyncDir(r.dir)
 }
 
 // trustIndexes finds how much of the index files is of batches below from, and moves a to the last indexed one.
@@ -328,9 +364,17 @@ func (r *recovery) scan(from kafka.Offset) error {
 			return err
 		}
 		if i == len(r.segments)-1 {
+			if r.logEnd < r.solid {
+				// What was here is lost, and its offsets are not given to other records.
+				r.logger.Error("the end of the log is damaged below its recovery point", "logEnd", r.logEnd, "continues", r.solid)
+				a.next, r.logEnd, r.producers = r.solid, r.solid, r.solidProducers
+			}
 			return nil
 		}
 		next := r.segments[i+1]
+		if next.base > r.logEnd && next.base <= r.solid {
+			r.logEnd = next.base
+		}
 		// Segments follow each other without a gap where they were written one after the other: a gap means that the
 		// end of this one was lost. Only where no index entry could bridge the gap was it there from the start.
 		if !whole || next.base < r.logEnd || next.base > r.logEnd && next.base-f.base <= math.MaxInt32 {
@@ -361,6 +405,9 @@ func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
 	if a.size == f.log {
 		return true, nil
 	}
+	if err := r.settleNames(); err != nil {
+		return false, err
+	}
 	a.unseal()
 	a.log.suspect()
 	r.unsynced = append(r.unsynced, a.log)
@@ -381,6 +428,12 @@ func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
 		if err == nil && (b.BaseOffset() < r.logEnd || b.LastOffsetDelta() < 0 || !a.fits(b.LastOffset())) {
 			err = fmt.Errorf("batch of offsets %d to %d where %d is next: %w", b.BaseOffset(), b.LastOffset(), r.logEnd, batch.ErrCorrupt)
 		}
+		if (errors.Is(err, batch.ErrCorrupt) || errors.Is(err, batch.ErrShort)) && r.logEnd < r.solid {
+			if err := r.passDamage(a, &s, err); err != nil {
+				return false, err
+			}
+			continue
+		}
 		if errors.Is(err, batch.ErrCorrupt) || errors.Is(err, batch.ErrShort) {
 			if r.cfg.Preallocate && s.zeros() {
 				// Space that nothing was written to yet. If records should be here, the next segment's base tells.
@@ -388,6 +441,7 @@ func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
 			}
 			r.logger.Warn("log is cut before a batch that is not whole", "segment", f.base, "position", a.size, "bytes", f.log-a.size, "logEnd", r.logEnd, "err", err)
 			r.report.TruncatedBytes += f.log - a.size
+			a.cutHoles(a.size)
 			return false, a.log.truncate(a.size)
 		}
 		if err != nil {
@@ -420,9 +474,31 @@ func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
 	return true, nil
 }
 
+// passDamage moves the scan over a batch that was on disk whole and is not any more: what was synced once is never cut off,
+// or one flipped bit would take all that lies behind it. s stands at or behind its start.
+func (r *recovery) passDamage(a *active, s *scanner, cause error) error {
+	v := viewOf(a.segment, s.end, r.solid, 0, 0, 0)
+	h, err := v.passHole(a.size, r.logEnd)
+	if err != nil {
+		return err
+	}
+	r.logger.Error("log is damaged below its recovery point; what lies around stays", "segment", a.base, "position", h.pos, "bytes", h.end-h.pos,
+		"from", h.from, "to", h.to, "err", cause)
+	a.size, a.next = h.end, h.to
+	r.logEnd = h.to
+	if h.to >= r.solid {
+		r.producers = r.solidProducers // which the lost batch is in
+	}
+	s.pos, s.buf = h.end, nil
+	return nil
+}
+
 // drop takes the segments from number i on out of the log, the last first and each for good before the one before it:
 // whatever a crash leaves, no hole is left in the log.
 func (r *recovery) drop(i int) error {
+	if err := r.settleNames(); err != nil {
+		return err
+	}
 	for j := len(r.segments) - 1; j >= i; j-- {
 		f := r.segments[j]
 		r.logger.Warn("segment behind the cut is dropped", "segment", f.base, "bytes", f.log)

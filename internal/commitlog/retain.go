@@ -249,9 +249,11 @@ func (l *Log) repairLocked() error {
 			continue
 		}
 		l.logger.Warn("index is damaged and made anew", "segment", v.base)
-		// A new identity, because readers of the old one may look at the files while they change; until they are whole
-		// nobody may use them.
-		s := &segment{base: v.base, log: v.log, offsets: v.offsets, times: v.times, txns: v.txns}
+		// A new identity, because readers of the old one look at the old files, which are given up when there are others.
+		s := l.segment(v.base)
+		s.log, s.txns = v.log, v.txns
+		s.holes.Store(v.holes.Load())
+		s.cold.Store(v.cold.Load())
 		repaired, err := l.reindex(s, v.size, v.next, v.aborted)
 		if err != nil {
 			return err
@@ -260,6 +262,9 @@ func (l *Log) repairLocked() error {
 		sealed[i] = repaired
 		l.sealed = sealed
 		l.publishLocked()
+		if err := errors.Join(v.offsets.close(), v.times.close()); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -22,6 +22,10 @@ type segment struct {
 
 	// damaged says that an index entry pointed to no batch: lookups go without the index until Retain makes it anew.
 	damaged atomic.Bool
+	// holes is where no batch can be used, as far as somebody came across it. cold is up to where a batch was neither written
+	// nor verified by this run.
+	holes atomic.Pointer[[]hole]
+	cold  atomic.Int64
 	// maxTime is the largest timestamp of a sealed segment, once somebody has asked.
 	maxTime atomic.Pointer[TimestampOffset]
 }

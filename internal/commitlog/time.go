@@ -3,7 +3,6 @@ package commitlog
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
@@ -90,7 +89,7 @@ func (v *view) firstSince(w *window, ts int64, from kafka.Offset) (found Timesta
 	if entry != nil {
 		start = max(from, entryTimeOffset(entry, v.base))
 	}
-	p, within, err := v.locate(w, start)
+	p, within, err := v.locateAny(w, start)
 	if err != nil || !within {
 		return found, false, err
 	}
@@ -138,7 +137,7 @@ func (b *Bounds) offsetOfMaxTimestamp(w *window, upTo kafka.Offset) (TimestampOf
 	if in == nil {
 		return best, false, nil
 	}
-	p, found, err := in.locate(w, best.Offset)
+	p, found, err := in.locateAny(w, best.Offset)
 	if err != nil || !found {
 		return best, false, err
 	}
@@ -183,18 +182,32 @@ func (v *view) maxTimestampBefore(w *window, upTo kafka.Offset) (TimestampOffset
 	return best, err
 }
 
-// walk calls f with the header of each batch from pos on, until it returns false.
+// walk calls f with the header of each batch from pos on, until it returns false. It passes over damage.
 func (v *view) walk(w *window, pos int64, f func(h batch.Batch, pos, size int64) (bool, error)) error {
 	file, err := v.log.pin()
 	if err != nil {
 		return err
 	}
 	defer v.log.unpin()
+	least, before := v.base, place{}
 	for w.of(file); pos < v.size; {
 		h, size, err := v.headerAt(w, pos)
+		if err == nil && (h.BaseOffset() < least || h.LastOffsetDelta() < 0) {
+			err = batch.ErrCorrupt
+		}
+		if errors.Is(err, batch.ErrCorrupt) || v.knownAt(pos) {
+			gap, err := v.findHole(before, pos, least)
+			if err != nil {
+				return err
+			}
+			pos, least = gap.end, gap.to
+			w.of(file)
+			continue
+		}
 		if err != nil {
 			return err
 		}
+		before, least = place{pos: pos, size: size, base: h.BaseOffset(), next: h.NextOffset()}, h.NextOffset()
 		more, err := f(h, pos, size)
 		if err != nil || !more {
 			return err
@@ -211,13 +224,5 @@ func (v *view) load(pos, size int64) (batch.Batch, error) {
 		return nil, err
 	}
 	defer v.log.unpin()
-	b := make([]byte, size)
-	if n, err := h.ReadAt(b, pos); n < len(b) {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, err
-	}
-	bt, _, err := batch.Next(b)
-	return bt, err
+	return readBatch(h, pos, size)
 }

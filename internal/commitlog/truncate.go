@@ -97,7 +97,7 @@ func (l *Log) batchBoundaryLocked(offset kafka.Offset) (kafka.Offset, error) {
 	for i := len(l.sealed) - 1; i >= 0 && v.base > offset; i-- {
 		v = &l.sealed[i]
 	}
-	p, found, err := v.locate(w, offset)
+	p, found, err := v.locateAny(w, offset)
 	if err != nil || !found {
 		return offset, err
 	}
@@ -137,7 +137,7 @@ func (l *Log) cutActiveLocked(to kafka.Offset) error {
 	defer l.files.release(w)
 	old := l.active
 	end := old.size
-	p, found, err := old.locate(w, to)
+	p, found, err := old.locateAny(w, to)
 	if err != nil {
 		return err
 	}
@@ -179,6 +179,7 @@ func (l *Log) cutActiveLocked(to kafka.Offset) error {
 	if err := a.log.truncate(a.size); err != nil {
 		return err
 	}
+	a.cutHoles(a.size)
 	// Now, because what is appended next must not be mixed with remains of what was there.
 	if err := a.log.sync(); err != nil {
 		return err
@@ -227,7 +228,8 @@ func (l *Log) rewindLocked(a, old *active, w *window, end int64) error {
 			return err
 		}
 	}
-	return whole.walk(w, a.size, func(h batch.Batch, _, size int64) (bool, error) {
+	return whole.walk(w, a.size, func(h batch.Batch, pos, size int64) (bool, error) {
+		a.size = pos // over damage
 		l.note(a, h, int(size))
 		return true, nil
 	})
@@ -248,7 +250,7 @@ func (l *Log) reloadProducersLocked() error {
 		if v.next <= from {
 			continue
 		}
-		p, found, err := v.locate(w, from)
+		p, found, err := v.locateAny(w, from)
 		if err != nil {
 			return err
 		}
