@@ -71,6 +71,9 @@ func (n *Node) start(ctx context.Context) error {
 		here := n.replicas.Partitions()
 		n.atStart.Store(&here)
 	}
+	if n.cfg.Roles.Broker {
+		n.running.Go(n.dialItself)
+	}
 	n.phase.Store(phaseRunning) // and /readyz says so: whoever waited for that finds the lines in the log
 	return nil
 }
@@ -81,7 +84,7 @@ func (n *Node) join(ctx context.Context) error {
 	n.running.Go(n.followLeader)
 	n.running.Go(n.wishes)
 	n.running.Go(n.dropLagging)
-	if err := n.await(ctx, n.uplink.Registered(), "the controller to register this broker"); err != nil {
+	if err := n.awaitRegistration(ctx); err != nil {
 		return err
 	}
 	n.serve(false)
@@ -92,6 +95,40 @@ func (n *Node) join(ctx context.Context) error {
 		}
 	})
 	return n.await(ctx, unfenced, "the controller to unfence this broker")
+}
+
+// dialItself looks whether clients can reach this broker where they are told to, as far as that can be seen from here.
+func (n *Node) dialItself() {
+	for _, l := range n.listeners {
+		if l.http || l.Controller {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(n.ctx, patience)
+		conn, err := n.o.Dial(ctx, l.Advertised.String())
+		cancel()
+		switch {
+		case err == nil:
+			_ = conn.Close()
+		case n.ctx.Err() == nil:
+			n.o.Logger.Warn("clients are told an address that this node cannot reach itself; set advertised.listeners to one that they can",
+				"listener", l.Name, "address", l.Advertised.String(), "error", err)
+		}
+	}
+}
+
+// awaitRegistration waits for the controller to take this broker in, as long as initial.broker.registration.timeout.ms.
+func (n *Node) awaitRegistration(ctx context.Context) error {
+	limit := milliseconds(n.cfg.Session.InitialRegistrationTimeoutMs)
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := n.await(bounded, n.uplink.Registered(), "the controller to register this broker")
+	if err == nil || ctx.Err() != nil || bounded.Err() == nil {
+		return err
+	}
+	if why := n.uplink.Refusal(); why != nil {
+		err = why
+	}
+	return fmt.Errorf("no controller registered this broker within initial.broker.registration.timeout.ms=%d: %w", limit.Milliseconds(), err)
 }
 
 // awaitLeader waits until the metadata quorum has a leader: a mere controller is of use from then on.

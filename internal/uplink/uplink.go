@@ -73,6 +73,8 @@ type Uplink struct {
 
 	leave func() // closes leaving, once
 
+	refusal atomic.Pointer[error] // why the last attempt to register failed; nil: none has
+
 	ids      ids
 	creating creating
 }
@@ -102,6 +104,14 @@ func (u *Uplink) Epoch() int64 { return u.epoch.Load() }
 
 // Registered is closed once the controller has taken the broker in.
 func (u *Uplink) Registered() <-chan struct{} { return u.registered }
+
+// Refusal is why the last attempt to register failed; nil if none has.
+func (u *Uplink) Refusal() error {
+	if err := u.refusal.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 // WaitUnfenced returns when clients may be sent to this broker, or with the context's error.
 func (u *Uplink) WaitUnfenced(ctx context.Context) error {
@@ -150,6 +160,7 @@ func (u *Uplink) register(ctx context.Context) bool {
 		if ctx.Err() != nil {
 			return false
 		}
+		u.refusal.Store(&err)
 		if text := err.Error(); text != told && !errors.Is(err, kerr.NotController) {
 			u.o.Logger.Warn("the controller did not register this broker; trying on", "error", err)
 			told = text
@@ -185,7 +196,12 @@ func (u *Uplink) registerOnce(ctx context.Context) (int64, error) {
 	if err != nil {
 		return -1, err
 	}
-	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+	switch err := kerr.ErrorForCode(resp.ErrorCode); {
+	case errors.Is(err, kerr.DuplicateBrokerRegistration):
+		return -1, fmt.Errorf("another broker with node.id=%d is alive, or was until a moment ago: give this one an id of its own (%w)", u.o.NodeID, err)
+	case errors.Is(err, kerr.InconsistentClusterID):
+		return -1, fmt.Errorf("the controllers belong to another cluster than the data here, which is of %s: look at controller.quorum.bootstrap.servers and log.dirs (%w)", u.o.ClusterID, err)
+	case err != nil:
 		return -1, fmt.Errorf("register broker %d: %w", u.o.NodeID, err)
 	}
 	return resp.BrokerEpoch, nil
