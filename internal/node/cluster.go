@@ -16,6 +16,7 @@ import (
 	"moldau/internal/quorum"
 	"moldau/internal/replica"
 	"moldau/internal/uplink"
+	"moldau/internal/wire"
 )
 
 // active is where the active controller is, as far as this node knows.
@@ -142,14 +143,18 @@ func (n *Node) ask(wishes []replica.Wish) (again []replica.Wish) {
 		return wishes
 	}
 	for i, w := range wishes {
-		switch {
-		case errs[i] == nil:
-		case errors.Is(errs[i], kerr.NotController): // it has seen less than this leader
-			again = append(again, w)
-		default:
+		switch kerr.TypedErrorForCode(wire.Code(errs[i])) {
+		case nil:
+		case kerr.IneligibleReplica, kerr.OperationNotAttempted:
 			if p, gone := n.replicas.ByID(w.TopicID, w.TP.Partition); gone == nil {
 				p.WishFailed(w)
 			}
+		case kerr.FencedLeaderEpoch, kerr.InvalidUpdateVersion, kerr.NewLeaderElected,
+			kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InvalidRequest:
+			// The metadata have moved on, by this very wish perhaps: they answer it, and until then the watermark has to
+			// wait for the set that was wished for (Partition.handleAlterPartitionError).
+		default:
+			again = append(again, w)
 		}
 	}
 	return again
