@@ -61,7 +61,9 @@ func (i identity) text(now time.Time) []byte {
 	escape := strings.NewReplacer(`\`, `\\`, ":", `\:`, "=", `\=`, "#", `\#`, "!", `\!`)
 	var b strings.Builder
 	b.WriteString("#\n#" + now.Format("Mon Jan 02 15:04:05 MST 2006") + "\n")
-	b.WriteString("cluster.id=" + escape.Replace(i.clusterID) + "\n")
+	if i.clusterID != "" { // or claimed for a cluster that is still to form
+		b.WriteString("cluster.id=" + escape.Replace(i.clusterID) + "\n")
+	}
 	b.WriteString("directory.id=" + escape.Replace(i.dirID.String()) + "\n")
 	b.WriteString("node.id=" + strconv.Itoa(int(i.nodeID)) + "\n")
 	b.WriteString("version=1\n")

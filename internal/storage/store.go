@@ -178,6 +178,19 @@ func (s *Store) ClusterID() (string, bool) {
 	return "", false
 }
 
+// Claim makes the ids of directories that belong to no cluster yet durable, so that a node which has told others who it is
+// is the same after a crash. Call it before Format.
+func (s *Store) Claim() error {
+	for _, d := range s.dirs {
+		if !d.formatted && d.Online() {
+			if err := storeIdentity(s.o.FS, d.path, d.identity, s.o.Now()); err != nil {
+				d.fail(fmt.Errorf("write %s: %w", propertiesFile, err))
+			}
+		}
+	}
+	return s.anyOnline()
+}
+
 // Format makes every directory that belongs to no cluster yet one of this cluster, and is a no-op for the others. The
 // directory ids are durable when it returns. Call it before Start.
 func (s *Store) Format(clusterID string) error {

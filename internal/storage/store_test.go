@@ -1130,3 +1130,26 @@ func TestHalfMadeThenElsewhere(t *testing.T) {
 		must(t, again.Stop(false))
 	}
 }
+
+// TestClaimedDirectoryKeepsItsID: a node that has told others its directory id has it after a power cut, without having become
+// one of a cluster.
+func TestClaimedDirectoryKeepsItsID(t *testing.T) {
+	fs := vfs.NewMem()
+	s, err := OpenDirectories(options(fs, "/a"))
+	must(t, err)
+	must(t, s.Claim())
+	told := s.Directories()[0].ID()
+
+	after := fs.CrashClone(rand.New(rand.NewPCG(1, 1)), 0)
+	s, err = OpenDirectories(options(after, "/a"))
+	must(t, err)
+	if _, formatted := s.ClusterID(); formatted || s.Directories()[0].ID() != told {
+		t.Fatalf("formatted %v, id %v, told %v", formatted, s.Directories()[0].ID(), told)
+	}
+	must(t, s.Format("cluster"))
+	if id, _ := s.ClusterID(); id != "cluster" || s.Directories()[0].ID() != told {
+		t.Fatalf("cluster %q, id %v, told %v", id, s.Directories()[0].ID(), told)
+	}
+	must(t, s.Start())
+	must(t, s.Stop(true))
+}
