@@ -81,7 +81,11 @@ func TestConfigsTool(t *testing.T) {
 
 	c.fails(t, exitFailure, "INVALID_CONFIG", "configs", "--alter", "--topic", "t", "--add-config", "retnetion.ms=5")
 	c.fails(t, exitFailure, "the topic 'none' doesn't exist", "configs", "--describe", "--topic", "none")
-	c.fails(t, exitUsage, "quotas and credentials are not served", "configs", "--describe", "--entity-type", "users")
+	c.fails(t, exitUsage, "quotas and SCRAM credentials are not served", "configs", "--describe", "--entity-type", "users")
+	c.fails(t, exitUsage, "clients have no settings yet", "configs", "--alter", "--client", "x", "--add-config", "producer_byte_rate=1")
+	c.fails(t, exitUsage, "ips have no settings yet", "configs", "--describe", "--ip-defaults")
+	c.fails(t, exitUsage, "ask a broker instead", "configs", "--bootstrap-controller", "x", "--describe", "--broker", "1")
+	c.fails(t, exitUsage, "use --bootstrap-server", "topics", "--zookeeper", "x:2181", "--list")
 	c.fails(t, exitUsage, "want exactly one of --entity-type", "configs", "--describe")
 	c.fails(t, exitUsage, "--alter needs --entity-name", "configs", "--alter", "--entity-type", "topics")
 	c.fails(t, exitUsage, "--alter needs --add-config", "configs", "--alter", "--topic", "t")

@@ -44,6 +44,9 @@ var configKinds = []configKind{
 	{"groups", "group", "group", kmsg.ConfigResourceTypeGroupConfig},
 }
 
+// quotaKinds are what Kafka keeps quotas and credentials of, which are not settings of a resource.
+func quotaKinds() []string { return []string{"user", "client", "ip"} }
+
 // configsCommand is Kafka's kafka-configs.sh (ConfigCommand), for topics, brokers and what else has no principal.
 func (a *app) configsCommand() *cobra.Command {
 	var f configFlags
@@ -62,10 +65,15 @@ func (a *app) configsCommand() *cobra.Command {
 		flags.String(kind.flag, "", "the same as --entity-type "+kind.entityType+" --entity-name `name`")
 	}
 	flags.Bool("broker-defaults", false, "the same as --entity-type brokers --entity-default")
+	for _, of := range quotaKinds() {
+		flags.String(of, "", "settings of this "+of+", which this version does not serve")
+		flags.Bool(of+"-defaults", false, "the same of all of them")
+	}
 	flags.StringVar(&f.add, "add-config", "", "`settings` to set: k1=v1,k2=[v2,v3]")
 	flags.StringVar(&f.addFile, "add-config-file", "", "a `file` of settings to set")
 	flags.StringVar(&f.del, "delete-config", "", "`keys` to set back: k1,k2")
 	flags.Bool("force", false, "taken for Kafka's sake: nothing is asked here")
+	onlyBrokers(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		action, err := exactlyOne(flags, "describe", "alter")
 		if err == nil {
@@ -90,6 +98,11 @@ func (a *app) configsCommand() *cobra.Command {
 
 // entity is what the flags name.
 func (f configFlags) entity(flags *pflag.FlagSet) (configEntity, error) {
+	for _, of := range quotaKinds() {
+		if flags.Changed(of) || flags.Changed(of+"-defaults") || slices.Contains(f.types, of+"s") {
+			return configEntity{}, fmt.Errorf("%ss have no settings yet: quotas and SCRAM credentials are not served by this version", of)
+		}
+	}
 	var found []configEntity
 	for _, kind := range configKinds {
 		if flags.Changed(kind.flag) {
@@ -103,8 +116,6 @@ func (f configFlags) entity(flags *pflag.FlagSet) (configEntity, error) {
 	for _, entityType := range f.types {
 		i := slices.IndexFunc(configKinds, func(k configKind) bool { return k.entityType == entityType })
 		switch {
-		case i < 0 && slices.Contains([]string{"users", "clients", "ips"}, entityType):
-			return configEntity{}, fmt.Errorf("--entity-type %s: quotas and credentials are not served by this version", entityType)
 		case i < 0:
 			return configEntity{}, fmt.Errorf("--entity-type %s: want topics, brokers, broker-loggers, client-metrics or groups", entityType)
 		}
@@ -132,6 +143,11 @@ func (f configFlags) entity(flags *pflag.FlagSet) (configEntity, error) {
 		}
 	}
 	return e, nil
+}
+
+// unserved says that a cluster keeps no settings of this kind.
+func (e configEntity) unserved() error {
+	return fmt.Errorf("this cluster keeps no settings of %ss", e.kind)
 }
 
 // describedConfig is a setting as it is shown.
@@ -229,6 +245,9 @@ func (cl *client) entityNames(ctx context.Context, entity configEntity) ([]strin
 	}
 	listed, err := cl.admin.ListConfigResources(ctx, entity.of)
 	if err != nil {
+		if errors.Is(err, kerr.UnsupportedVersion) || strings.Contains(err.Error(), "broker is too old") {
+			err = entity.unserved()
+		}
 		return nil, err
 	}
 	var names []string
@@ -261,6 +280,9 @@ func (cl *client) describeConfig(ctx context.Context, entity configEntity, name 
 	var configs []describedConfig
 	for _, r := range resp.Resources {
 		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			if errors.Is(err, kerr.InvalidRequest) && entity.of >= kmsg.ConfigResourceTypeClientMetrics {
+				return nil, entity.unserved()
+			}
 			return nil, refused("describe the settings of "+entity.kind+" "+name, err, text(r.ErrorMessage))
 		}
 		for _, config := range r.Configs {
@@ -318,6 +340,9 @@ func (a *app) alterConfigs(ctx context.Context, cl *client, f configFlags, entit
 	}
 	for _, r := range resp.Resources {
 		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			if errors.Is(err, kerr.InvalidRequest) && entity.of >= kmsg.ConfigResourceTypeClientMetrics {
+				return entity.unserved()
+			}
 			return refused("change the settings of "+entity.kind+" "+entity.name, err, text(r.ErrorMessage))
 		}
 	}

@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,6 +29,8 @@ type groupFlags struct {
 	toEarliest, toLatest, toCurrent                 bool
 	toOffset, shiftBy                               int64
 	toDatetime, byDuration, fromFile, scenario, act string
+	regex                                           string
+	timeoutMs                                       int64
 }
 
 // consumerGroupsCommand is Kafka's kafka-consumer-groups.sh (ConsumerGroupCommand).
@@ -61,18 +67,46 @@ func (a *app) consumerGroupsCommand() *cobra.Command {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "only show what would be")
 	flags.BoolVar(&f.execute, "execute", false, "do it")
 	flags.BoolVar(&f.export, "export", false, "print the offsets as CSV for --from-file")
-	flags.Int64("timeout", 0, "taken for Kafka's sake")
+	flags.Int64Var(&f.timeoutMs, "timeout", 30_000, "how many `milliseconds` everything may take")
+	flags.StringVar(&f.regex, "validate-regex", "", "only tell whether this `expression` is one that brokers take (RE2); needs no cluster")
 	cmd.Args = usage(cobra.MaximumNArgs(2))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if flags.Changed("validate-regex") {
+			return a.validateRegex(c, f.regex)
+		}
 		if err := f.check(flags, args); err != nil {
 			return err
 		}
 		do := map[string]func(context.Context, *client, *clusterFlags, groupFlags) error{
 			"list": a.listGroups, "describe": a.describeGroups, "reset-offsets": a.resetOffsets, "delete": a.deleteGroups, "delete-offsets": a.deleteGroupOffsets,
 		}[f.act]
-		return a.on(cmd.Context(), c, func(ctx context.Context, cl *client) error { return do(ctx, cl, c, f) })
+		ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(f.timeoutMs)*time.Millisecond)
+		defer cancel()
+		return a.on(ctx, c, func(ctx context.Context, cl *client) error { return do(ctx, cl, c, f) })
 	}
 	return cmd
+}
+
+// validateRegex tells whether a subscription by this expression would be taken. Go's expressions are RE2's.
+func (a *app) validateRegex(c *clusterFlags, expression string) error {
+	_, err := regexp.Compile(expression)
+	type verdict struct {
+		Expression string `json:"expression"`
+		Valid      bool   `json:"valid"`
+		Fault      string `json:"fault,omitempty"`
+	}
+	v := verdict{Expression: expression, Valid: err == nil}
+	var fault *syntax.Error
+	if errors.As(err, &fault) {
+		v.Fault = string(fault.Code)
+	}
+	return a.result(c, v, func(w io.Writer) {
+		if v.Valid {
+			fmt.Fprintf(w, "The regular expression `%s` is valid.\n", expression)
+		} else {
+			fmt.Fprintf(w, "The regular expression `%s` is invalid: %s.\n", expression, v.Fault)
+		}
+	})
 }
 
 var resetScenarios = []string{"to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime", "by-duration", "from-file"}
@@ -110,6 +144,8 @@ func (f *groupFlags) check(flags *pflag.FlagSet, args []string) (err error) {
 		bad = "--delete-offsets needs one --group and --topic"
 	case f.act == "describe" && f.members && f.state != "" || f.act == "describe" && f.offsets && (f.members || f.state != ""):
 		bad = "--members, --offsets and --state exclude each other"
+	case f.timeoutMs <= 0:
+		bad = "--timeout has to be above 0"
 	case f.dryRun && f.execute:
 		bad = "--dry-run and --execute exclude each other"
 	}
@@ -121,10 +157,26 @@ func (f *groupFlags) check(flags *pflag.FlagSet, args []string) (err error) {
 			bad = "--reset-offsets needs either --topic or --all-topics"
 		}
 	}
+	if bad == "" && f.act == "list" {
+		bad = cmp.Or(
+			unknownWord("--state", f.state, []string{"Assigning", "CompletingRebalance", "Dead", "Empty", "PreparingRebalance", "Reconciling", "Stable"}),
+			unknownWord("--type", f.kind, []string{"Classic", "Consumer"}))
+	}
 	if bad != "" {
 		return &failure{exitUsage, errors.New(bad)}
 	}
 	return nil
+}
+
+// unknownWord finds a word by comma that is none of those there are; case does not matter. "" is none.
+func unknownWord(flag, list string, known []string) string {
+	for word := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		word = strings.TrimSpace(word)
+		if word != "" && !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, word) }) {
+			return fmt.Sprintf("%s %s: want %s", flag, word, strings.Join(known, ", "))
+		}
+	}
+	return ""
 }
 
 // selected are the groups that the flags name.
@@ -162,7 +214,7 @@ func (a *app) listGroups(ctx context.Context, cl *client, c *clusterFlags, f gro
 	width := 15
 	for _, g := range listed.Sorted() {
 		if (g.ProtocolType == "consumer" || g.ProtocolType == "") && wanted(f.state, g.State) && wanted(f.kind, g.GroupType) {
-			all = append(all, group{g.Group, g.State, g.GroupType})
+			all = append(all, group{g.Group, g.State, javaGroupType(g.GroupType)})
 			width = max(width, len(g.Group))
 		}
 	}
@@ -174,20 +226,28 @@ func (a *app) listGroups(ctx context.Context, cl *client, c *clusterFlags, f gro
 			return
 		}
 		row := func(g group) {
-			fmt.Fprintf(w, "%-*s ", width+10, g.Group)
+			cells := []string{fmt.Sprintf("%-*s", width+10, g.Group)}
 			if f.kind != "" {
-				fmt.Fprintf(w, "%-20s ", g.Type)
+				cells = append(cells, fmt.Sprintf("%-20s", g.Type))
 			}
 			if f.state != "" {
-				fmt.Fprintf(w, "%-20s", g.State)
+				cells = append(cells, fmt.Sprintf("%-20s", g.State))
 			}
-			fmt.Fprintln(w)
+			fmt.Fprintln(w, strings.Join(cells, " "))
 		}
 		row(group{"GROUP", "STATE", "TYPE"})
 		for _, g := range all {
 			row(g)
 		}
 	})
+}
+
+// javaGroupType is a type as Kafka's tools write it, whatever a broker's spelling is.
+func javaGroupType(name string) string {
+	if name == "" {
+		return "Classic" // a broker that does not say has no other
+	}
+	return strings.ToUpper(name[:1]) + strings.ToLower(name[1:])
 }
 
 func (a *app) deleteGroups(ctx context.Context, cl *client, _ *clusterFlags, f groupFlags) error {

@@ -17,9 +17,8 @@ import (
 
 // Timestamps with a meaning of their own in ListOffsets.
 const (
-	timeLatest       = -1
-	timeEarliest     = -2
-	timeMaxTimestamp = -3
+	timeLatest   = -1
+	timeEarliest = -2
 )
 
 // listedOffset is the answer for one partition. Offset is -1 where there is none.
@@ -82,7 +81,7 @@ func (a *app) getOffsetsCommand() *cobra.Command {
 	flags.StringVar(&f.topic, "topic", "", "the topics, as a regular `expression`; all unless given")
 	flags.StringVar(&f.partitions, "partitions", "", "the partitions, as a `list` by comma; all unless given")
 	flags.StringVar(&f.rules, "topic-partitions", "", "`rules` by comma instead of the two above: topic, topic:3, topic:1-3 (3 not included), topic:-3, topic:3-")
-	flags.StringVar(&f.time, "time", "latest", "`which` offset: latest, earliest, max-timestamp, earliest-local, latest-tiered, or the first one from a time on, in ms since 1970")
+	flags.StringVar(&f.time, "time", "latest", "`which` offset: "+strings.Join(offsetTimes(), ", ")+", or the first one from a time on, in ms since 1970")
 	flags.BoolVar(&f.excludeInternal, "exclude-internal-topics", false, "leave internal topics out")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		timestamp, err := parseOffsetTime(f.time)
@@ -98,13 +97,19 @@ func (a *app) getOffsetsCommand() *cobra.Command {
 	return cmd
 }
 
+// offsetTimes are the words of --time, in the order of the numbers that stand for them from -1 downwards.
+func offsetTimes() []string {
+	return []string{"latest", "earliest", "max-timestamp", "earliest-local", "latest-tiered", "earliest-pending-upload"}
+}
+
+// parseOffsetTime reads --time: a word, its negative number, or ms since 1970.
 func parseOffsetTime(text string) (int64, error) {
-	if special, ok := map[string]int64{"latest": timeLatest, "earliest": timeEarliest, "max-timestamp": timeMaxTimestamp, "earliest-local": -4, "latest-tiered": -5}[text]; ok {
-		return special, nil
+	if i := slices.Index(offsetTimes(), text); i >= 0 {
+		return -1 - int64(i), nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, &failure{exitUsage, fmt.Errorf("--time %s: want latest, earliest, max-timestamp, earliest-local, latest-tiered or ms since 1970", text)}
+	if err != nil || n < -int64(len(offsetTimes())) {
+		return 0, &failure{exitUsage, fmt.Errorf("--time %s: want %s, or ms since 1970", text, strings.Join(offsetTimes(), ", "))}
 	}
 	return n, nil
 }

@@ -20,6 +20,8 @@ type describedGroup struct {
 	State       string           `json:"state"`
 	Coordinator string           `json:"coordinator"`
 	Strategy    string           `json:"assignmentStrategy"`
+	Epoch       *int32           `json:"groupEpoch,omitempty"` // of groups of the new protocol (KIP-848), as all that is a pointer below
+	TargetEpoch *int32           `json:"targetAssignmentEpoch,omitempty"`
 	Offsets     []groupPartition `json:"offsets,omitempty"`
 	Members     []groupMember    `json:"members"`
 }
@@ -28,6 +30,7 @@ type describedGroup struct {
 type groupPartition struct {
 	Topic     string  `json:"topic"`
 	Partition int32   `json:"partition"`
+	Epoch     *int32  `json:"leaderEpoch"`
 	Current   *int64  `json:"currentOffset"`
 	LogEnd    *int64  `json:"logEndOffset"`
 	Lag       *int64  `json:"lag"`
@@ -43,6 +46,8 @@ type groupMember struct {
 	Client   string             `json:"clientId"`
 	Count    int                `json:"partitions"`
 	Assigned map[string][]int32 `json:"assignment"`
+	Epoch    *int32             `json:"memberEpoch,omitempty"`
+	Target   map[string][]int32 `json:"targetAssignment,omitempty"`
 }
 
 func (a *app) describeGroups(ctx context.Context, cl *client, c *clusterFlags, f groupFlags) error {
@@ -72,16 +77,16 @@ func (a *app) describeGroups(ctx context.Context, cl *client, c *clusterFlags, f
 			switch g.State {
 			case "Empty":
 				fmt.Fprintf(a.stderr, "\nConsumer group '%s' has no active members.\n", g.Group)
-			case "PreparingRebalance", "CompletingRebalance":
+			case "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling":
 				fmt.Fprintf(a.stderr, "\nWarning: Consumer group '%s' is rebalancing.\n", g.Group)
 			}
 			switch {
-			case f.members && len(g.Members) > 0:
+			case f.members:
 				g.printMembers(w, f.verbose)
 			case f.state != "":
-				g.printState(w)
-			case !f.members && len(g.Offsets) > 0:
-				g.printOffsets(w)
+				g.printState(w, f.verbose)
+			case len(g.Offsets) > 0:
+				g.printOffsets(w, f.verbose)
 			}
 		}
 	})
@@ -99,6 +104,12 @@ func (cl *client) describeGroup(ctx context.Context, name string) (describedGrou
 		return describedGroup{}, fmt.Errorf("describe group %s: %w", name, err)
 	}
 	g := described[name]
+	if errors.Is(g.Err, kerr.GroupIDNotFound) || g.Err == nil && g.State == "Dead" {
+		// One of the new protocol is not there for those who ask for a classic one.
+		if d, ok := cl.describeNewGroup(ctx, name); ok {
+			return d, nil
+		}
+	}
 	if errors.Is(g.Err, kerr.GroupIDNotFound) || g.Err == nil && g.State == "Dead" {
 		return describedGroup{}, fmt.Errorf("consumer group '%s' does not exist; `moldau consumer-groups --list` shows those that do (%w)", name, &coded{kerr.GroupIDNotFound})
 	}
@@ -120,6 +131,34 @@ func (cl *client) describeGroup(ctx context.Context, name string) (describedGrou
 		d.Members = append(d.Members, member)
 	}
 	return d, nil
+}
+
+// describeNewGroup asks for a group of the new protocol (KIP-848). ok is false where there is none, or no such protocol.
+func (cl *client) describeNewGroup(ctx context.Context, name string) (d describedGroup, ok bool) {
+	described, err := cl.admin.DescribeConsumerGroups(ctx, name)
+	g, ok := described[name]
+	if err != nil || !ok || g.Err != nil {
+		return d, false
+	}
+	d = describedGroup{
+		Group: name, State: g.State, Strategy: g.AssignorName, Epoch: &g.Epoch, TargetEpoch: &g.AssignmentEpoch, Members: []groupMember{},
+		Coordinator: fmt.Sprintf("%s:%d  (%d)", g.Coordinator.Host, g.Coordinator.Port, g.Coordinator.NodeID),
+	}
+	lists := func(set kadm.TopicsSet) (lists map[string][]int32, count int) {
+		lists = make(map[string][]int32)
+		for _, t := range set.Sorted() {
+			lists[t.Topic] = t.Partitions
+			count += len(t.Partitions)
+		}
+		return lists, count
+	}
+	for _, m := range g.Members {
+		member := groupMember{ID: m.MemberID, Instance: text(m.InstanceID), Host: m.ClientHost, Client: m.ClientID, Epoch: &m.MemberEpoch}
+		member.Assigned, member.Count = lists(m.Assignment)
+		member.Target, _ = lists(m.TargetAssignment)
+		d.Members = append(d.Members, member)
+	}
+	return d, true
 }
 
 // addOffsets fills in how far the group is in each partition that it has an offset for or a member has.
@@ -151,7 +190,10 @@ func (cl *client) addOffsets(ctx context.Context, g *describedGroup) error {
 	}
 	committed.Each(func(o kadm.OffsetResponse) {
 		if o.Err == nil && o.At >= 0 {
-			row(o.Topic, o.Partition).Current = &o.At
+			r := row(o.Topic, o.Partition)
+			if r.Current = &o.At; o.LeaderEpoch >= 0 {
+				r.Epoch = &o.LeaderEpoch
+			}
 		}
 	})
 	ends, err := cl.listOffsets(ctx, partitions, timeLatest)
@@ -178,77 +220,98 @@ func (cl *client) addOffsets(ctx context.Context, g *describedGroup) error {
 	return nil
 }
 
-func (g *describedGroup) printOffsets(w io.Writer) {
-	rows := [][]string{{"GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"}}
-	number := func(n *int64) string {
-		if n == nil {
-			return "-"
-		}
-		return strconv.FormatInt(*n, 10)
+// dash is a number, or "-" where it is unknown.
+func dash[N int32 | int64](n *N) string {
+	if n == nil {
+		return "-"
 	}
+	return strconv.FormatInt(int64(*n), 10)
+}
+
+func (g *describedGroup) printOffsets(w io.Writer, verbose bool) {
 	word := func(s *string) string {
 		if s == nil {
 			return "-"
 		}
 		return *s
 	}
+	rows := [][]string{{"GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"}}
 	for _, p := range g.Offsets {
-		rows = append(rows, []string{g.Group, p.Topic, strconv.Itoa(int(p.Partition)), number(p.Current), number(p.LogEnd), number(p.Lag), word(p.Consumer), word(p.Host), word(p.Client)})
+		rows = append(rows, []string{g.Group, p.Topic, strconv.Itoa(int(p.Partition)), dash(p.Epoch), dash(p.Current), dash(p.LogEnd), dash(p.Lag), word(p.Consumer), word(p.Host), word(p.Client)})
 	}
 	for _, m := range g.Members {
 		if m.Count == 0 {
-			rows = append(rows, []string{g.Group, "-", "-", "-", "-", "-", m.ID, m.Host, m.Client})
+			rows = append(rows, []string{g.Group, "-", "-", "-", "-", "-", "-", m.ID, m.Host, m.Client})
 		}
 	}
-	printColumns(w, rows, []int{15, 15, 10, 15, 15, 15, 15, 15, 0}, "")
+	widths := []int{15, 15, 10, 15, 15, 15, 15, 15, 15, 0}
+	if !verbose {
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], 3, 4)
+		}
+		widths = slices.Delete(widths, 3, 4)
+	}
+	printColumns(w, rows, widths, "")
 }
 
 func (g *describedGroup) printMembers(w io.Writer, verbose bool) {
 	static := slices.ContainsFunc(g.Members, func(m groupMember) bool { return m.Instance != "" })
-	row := func(id, instance, host, client, count, assigned string) []string {
+	row := func(id, instance, host, client, count string, more ...string) []string {
 		cells := []string{g.Group, id}
 		if static {
 			cells = append(cells, instance)
 		}
 		cells = append(cells, host, client, count)
 		if verbose {
-			cells = append(cells, "-", assigned, "-", "-")
+			cells = append(cells, more...)
 		}
 		return cells
 	}
-	head := row("CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "")
+	head := row("CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT")
 	head[0] = "GROUP"
-	if verbose {
-		copy(head[len(head)-4:], []string{"CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"})
-	}
 	rows := [][]string{head}
 	for _, m := range g.Members {
-		var assigned []string
-		for _, topic := range sortedKeys(m.Assigned) {
-			assigned = append(assigned, topic+":"+ids(m.Assigned[topic]))
+		targetEpoch, target := "-", "-"
+		if m.Epoch != nil {
+			targetEpoch, target = dash(g.TargetEpoch), partitionLists(m.Target)
 		}
-		rows = append(rows, row(m.ID, m.Instance, m.Host, m.Client, strconv.Itoa(m.Count), cmp.Or(strings.Join(assigned, ";"), "-")))
+		rows = append(rows, row(m.ID, m.Instance, m.Host, m.Client, strconv.Itoa(m.Count), dash(m.Epoch), partitionLists(m.Assigned), targetEpoch, target))
 	}
 	widths := []int{15, 15}
 	if static {
 		widths = append(widths, 17)
 	}
 	widths = append(widths, 15, 15, 15)
-	if verbose {
-		widths = append(widths, 15, 20, 15, 20)
-	}
 	end := " " // as Kafka has it
 	if verbose {
+		widths = append(widths, 15, 20, 15, 20)
 		end = ""
 	}
 	printColumns(w, rows, widths, end)
 }
 
-func (g *describedGroup) printState(w io.Writer) {
-	printColumns(w, [][]string{
-		{"GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"},
-		{g.Group, g.Coordinator, cmp.Or(g.Strategy, "-"), g.State, strconv.Itoa(len(g.Members))},
-	}, []int{15, 25, 20, 20, 0}, "")
+// partitionLists shows topic:0,1;other:2, or "-" for nothing.
+func partitionLists(lists map[string][]int32) string {
+	var words []string
+	for _, topic := range sortedKeys(lists) {
+		words = append(words, topic+":"+ids(lists[topic]))
+	}
+	return cmp.Or(strings.Join(words, ";"), "-")
+}
+
+func (g *describedGroup) printState(w io.Writer, verbose bool) {
+	rows := [][]string{
+		{"GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH", "#MEMBERS"},
+		{g.Group, g.Coordinator, cmp.Or(g.Strategy, "-"), g.State, dash(g.Epoch), dash(g.TargetEpoch), strconv.Itoa(len(g.Members))},
+	}
+	widths := []int{15, 25, 20, 20, 15, 25, 0}
+	if !verbose {
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], 4, 6)
+		}
+		widths = slices.Delete(widths, 4, 6)
+	}
+	printColumns(w, rows, widths, "")
 }
 
 // printColumns writes rows below an empty line, cells one blank apart; widths are the least ones, 0 for a column that is not

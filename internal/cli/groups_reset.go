@@ -118,7 +118,7 @@ func (a *app) resetOne(ctx context.Context, cl *client, f groupFlags, group stri
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := f.target(ctx, cl, group, partitions, committed, fromFile)
+	wanted, err := f.target(ctx, cl, group, partitions, committed, fromFile, a.stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (a *app) resetOne(ctx context.Context, cl *client, f groupFlags, group stri
 }
 
 // target is the function of the scenario: where a partition goes that begins and ends where it is told.
-func (f groupFlags) target(ctx context.Context, cl *client, group string, partitions map[string][]int32, committed kadm.Offsets, fromFile []groupOffset) (func(topic string, p int32, start, end int64) (int64, error), error) {
+func (f groupFlags) target(ctx context.Context, cl *client, group string, partitions map[string][]int32, committed kadm.Offsets, fromFile []groupOffset, warnings io.Writer) (func(topic string, p int32, start, end int64) (int64, error), error) {
 	switch f.scenario {
 	case "to-earliest":
 		return func(_ string, _ int32, start, _ int64) (int64, error) { return start, nil }, nil
@@ -192,7 +192,8 @@ func (f groupFlags) target(ctx context.Context, cl *client, group string, partit
 				return o.Offset, nil
 			}
 		}
-		return end, nil // no record is that young
+		fmt.Fprintf(warnings, "moldau: warning: %s-%d has no record that young; its end is taken\n", topic, p)
+		return end, nil
 	}, nil
 }
 

@@ -40,6 +40,15 @@ func TestConsumerGroupsTool(t *testing.T) {
 	c.want(t, "\nGROUP           TOPIC           PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG             CONSUMER-ID     HOST            CLIENT-ID\n"+
 		"g               t               0          3               4               1               -               -               -\n",
 		"", "consumer-groups", "--describe", "--group", "g")
+	c.want(t, "\nGROUP           TOPIC           PARTITION  LEADER-EPOCH    CURRENT-OFFSET  LOG-END-OFFSET  LAG             CONSUMER-ID     HOST            CLIENT-ID\n"+
+		"g               t               0          0               3               4               1               -               -               -\n",
+		"", "consumer-groups", "--describe", "--group", "g", "--verbose")
+	c.want(t, "\nGROUP           CONSUMER-ID     HOST            CLIENT-ID       #PARTITIONS     \n", "", "consumer-groups", "--describe", "--group", "g", "--members")
+	c.want(t, "GROUP                     TYPE                \ng                         Classic             \n", "", "consumer-groups", "--list", "--type", "classic")
+	c.want(t, "The regular expression `a.*` is valid.\n", "", "consumer-groups", "--validate-regex", "a.*")
+	c.want(t, "The regular expression `(a` is invalid: missing closing ).\n", "", "consumer-groups", "--validate-regex", "(a")
+	c.fails(t, exitUsage, "--state none: want Assigning, ", "consumer-groups", "--list", "--state", "none")
+	c.fails(t, exitUsage, "--timeout has to be above 0", "consumer-groups", "--list", "--timeout", "0")
 	_, out, _ := c.run("", "consumer-groups", "--describe", "--all-groups", "--output", "json")
 	var groups []describedGroup
 	if err := json.Unmarshal([]byte(out), &groups); err != nil || len(groups) != 1 || len(groups[0].Offsets) != 1 || *groups[0].Offsets[0].Lag != 1 {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,6 +38,11 @@ func Main() int {
 
 func (a *app) run(args []string) int {
 	root := a.root()
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // not before a tool that has no use for it
+		if err := a.completing(root); err != nil {
+			return exitFailure
+		}
+	}
 	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	err := root.ExecuteContext(context.Background())
 	if err == nil {

@@ -25,6 +25,7 @@ func (a *app) metadataQuorumCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&status, "status", false, "leader, epoch, voters and observers")
 	cmd.Flags().BoolVar(&replication, "replication", false, "how far each of them is")
 	cmd.Flags().BoolVar(&human, "human-readable", false, "times as distances from now")
+	onlyBrokers(cmd.Flags())
 	cmd.Args = usage(cobra.ExactArgs(1))
 	cmd.ValidArgs = []string{"describe"}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

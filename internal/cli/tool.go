@@ -53,6 +53,9 @@ func (a *app) tool(use, short, example string, old map[string]string) (*cobra.Co
 	flags.StringVar(&c.configFile, "command-config", "", "a `file` of a Java client's properties")
 	flags.StringArrayVar(&c.properties, "command-property", nil, "one property of a Java client, as `key=value`; may be repeated")
 	flags.StringVar(&c.output, "output", "text", "how results look: `text or json`")
+	refuse(flags, "zookeeper", "tools have asked brokers since Apache Kafka 3.0; use --bootstrap-server with a broker's host:port")
+	flags.Bool("new-consumer", true, "taken for the sake of old scripts: there is no other one")
+	flags.Lookup("new-consumer").Hidden = true
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if now, ok := old[name]; ok {
 			name = now
@@ -60,6 +63,23 @@ func (a *app) tool(use, short, example string, old map[string]string) (*cobra.Co
 		return pflag.NormalizedName(name)
 	})
 	return cmd, c
+}
+
+// refusedFlag is a flag that Kafka has or had and that cannot be obeyed here. It is not in the help, and says why.
+type refusedFlag struct{ why string }
+
+func (r refusedFlag) String() string   { return "" }
+func (r refusedFlag) Type() string     { return "value" }
+func (r refusedFlag) Set(string) error { return errors.New(r.why) }
+
+// refuse knows a flag only to say why it has no effect here.
+func refuse(flags *pflag.FlagSet, name, why string) {
+	flags.VarPF(refusedFlag{why}, name, "", why).Hidden = true
+}
+
+// onlyBrokers refuses the way past the brokers, on which a client of this binary finds nobody that answers Metadata.
+func onlyBrokers(flags *pflag.FlagSet) {
+	refuse(flags, "bootstrap-controller", "ask a broker instead: --bootstrap-server with its host:port; brokers pass on what a controller has to answer")
 }
 
 // toolVersion is what --version prints behind the name of a tool.
