@@ -25,12 +25,12 @@ func (a *API) offsetCommit(r *server.Request) server.Reply {
 	for _, t := range req.Topics {
 		topic := kmsg.NewOffsetCommitResponseTopic()
 		topic.Topic, topic.TopicID = t.Topic, t.TopicID
-		name, err := topicOf(image, req.Version >= 10, t.Topic, t.TopicID)
+		name, count, err := topicOf(image, req.Version >= 10, t.Topic, t.TopicID)
 		topic.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(t.Partitions)) // its elements are pointed at
 		for i, p := range t.Partitions {
 			answer := &topic.Partitions[i]
-			answer.Partition, answer.ErrorCode = p.Partition, wire.Code(err)
-			if err == nil {
+			answer.Partition, answer.ErrorCode = p.Partition, wire.Code(partitionIn(count, p.Partition, err))
+			if answer.ErrorCode == 0 {
 				commit.Offsets = append(commit.Offsets, group.Offset{
 					TopicPartition: kafka.TopicPartition{Topic: name, Partition: p.Partition},
 					Offset:         p.Offset, LeaderEpoch: p.LeaderEpoch, Metadata: *named(p.Metadata),
@@ -57,17 +57,24 @@ func (a *API) offsetCommit(r *server.Request) server.Reply {
 	}, committed)
 }
 
-// topicOf is the name of a topic that exists, of which a request tells name or id.
-func topicOf(image *metadata.Image, byID bool, name string, id kafka.TopicID) (string, error) {
+// topicOf is the name of a topic that exists, of which a request tells name or id, and how many partitions it has.
+func topicOf(image *metadata.Image, byID bool, name string, id kafka.TopicID) (string, int32, error) {
+	unknown := kerr.UnknownTopicOrPartition
+	t, ok := image.Topics.ByName(name)
 	if byID {
-		t, ok := image.Topics.ByID(id)
-		if !ok {
-			return "", kerr.UnknownTopicID
-		}
-		return t.Name, nil
+		unknown = kerr.UnknownTopicID
+		t, ok = image.Topics.ByID(id)
 	}
-	if _, ok := image.Topics.ByName(name); !ok {
-		return "", kerr.UnknownTopicOrPartition
+	if !ok {
+		return "", 0, unknown
 	}
-	return name, nil
+	return t.Name, int32(t.Partitions.Len()), nil
+}
+
+// partitionIn is err, or what is wrong with a partition of a topic that has count of them.
+func partitionIn(count, partition int32, err error) error {
+	if err == nil && (partition < 0 || partition >= count) {
+		return kerr.UnknownTopicOrPartition
+	}
+	return err
 }

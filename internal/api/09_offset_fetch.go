@@ -102,7 +102,7 @@ func (a *API) fetchOffsets(g kmsg.OffsetFetchRequestGroup, byID bool) offsetsOfG
 	for _, t := range g.Topics {
 		name := t.Topic
 		if byID {
-			name, _ = topicOf(image, true, "", t.TopicID)
+			name, _, _ = topicOf(image, true, "", t.TopicID)
 		}
 		f.names = append(f.names, name)
 		for _, p := range t.Partitions {
@@ -125,19 +125,27 @@ func (f offsetsOfGroup) answer() kmsg.OffsetFetchResponseGroup {
 		out.Topics = f.all(offsets)
 		return out
 	}
+	// Topics that are not known come last, as from Kafka.
+	var unknown []kmsg.OffsetFetchResponseGroupTopic
 	for i, t := range f.asked.Topics {
 		topic := kmsg.NewOffsetFetchResponseGroupTopic()
 		topic.Topic, topic.TopicID = t.Topic, t.TopicID
+		nobody := f.byID && f.names[i] == ""
 		for range t.Partitions {
 			p := partitionOffset(offsets[0])
-			if f.byID && f.names[i] == "" {
+			if nobody {
 				p.ErrorCode = kerr.UnknownTopicID.Code
 			}
 			topic.Partitions = append(topic.Partitions, p)
 			offsets = offsets[1:]
 		}
-		out.Topics = append(out.Topics, topic)
+		if nobody {
+			unknown = append(unknown, topic)
+		} else {
+			out.Topics = append(out.Topics, topic)
+		}
 	}
+	out.Topics = append(out.Topics, unknown...)
 	return out
 }
 

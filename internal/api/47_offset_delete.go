@@ -20,11 +20,11 @@ func (a *API) offsetDelete(r *server.Request) server.Reply {
 		topic := kmsg.NewOffsetDeleteResponseTopic()
 		topic.Topic = t.Topic
 		topic.Partitions = make([]kmsg.OffsetDeleteResponseTopicPartition, len(t.Partitions)) // its elements are pointed at
-		_, err := topicOf(image, false, t.Topic, kafka.TopicID{})
+		_, count, err := topicOf(image, false, t.Topic, kafka.TopicID{})
 		for i, p := range t.Partitions {
 			answer := &topic.Partitions[i]
-			answer.Partition, answer.ErrorCode = p.Partition, wire.Code(err)
-			if err == nil {
+			answer.Partition, answer.ErrorCode = p.Partition, wire.Code(partitionIn(count, p.Partition, err))
+			if answer.ErrorCode == 0 {
 				partitions = append(partitions, kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition})
 				codes = append(codes, &answer.ErrorCode)
 			}
