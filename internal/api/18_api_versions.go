@@ -23,7 +23,7 @@ func (a *API) apiVersions(r *server.Request) server.Reply {
 		r.Conn.SetSoftware(req.ClientSoftwareName, req.ClientSoftwareVersion)
 	}
 	for _, row := range a.table {
-		if row.on(r.Conn.Kind()) == nil {
+		if row.hidden || row.on(r.Conn.Kind()) == nil {
 			continue
 		}
 		k := kmsg.NewApiVersionsResponseApiKey()

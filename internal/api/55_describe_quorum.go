@@ -11,14 +11,20 @@ import (
 // describeQuorum answers DescribeQuorum for the metadata partition (KIP-595, KIP-836, KIP-853). Only its leader
 // knows how far the others are: on a broker's listener the request is forwarded to it.
 func (a *API) describeQuorum(r *server.Request) server.Reply {
-	var status quorum.Status
-	if a.o.Quorum != nil {
-		status = a.o.Quorum.Status()
-	}
-	if r.Conn.Kind() == server.Broker && (a.o.Quorum == nil || status.LeaderID != a.o.NodeID) {
+	if a.mustForward(r) {
 		return a.forward(r)
 	}
-	req := r.Body.(*kmsg.DescribeQuorumRequest)
+	return r.Answer(a.quorumState(r.Body.(*kmsg.DescribeQuorumRequest)))
+}
+
+// mustForward reports whether a request about the metadata quorum came in on a broker's listener of a node that does not lead it.
+func (a *API) mustForward(r *server.Request) bool {
+	return r.Conn.Kind() == server.Broker && (a.o.Quorum == nil || a.o.Quorum.Status().LeaderID != a.o.NodeID)
+}
+
+// quorumState is what this node can tell of the quorum.
+func (a *API) quorumState(req *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumResponse {
+	status := a.o.Quorum.Status()
 	resp := kmsg.NewPtrDescribeQuorumResponse()
 	for _, t := range req.Topics {
 		topic := kmsg.NewDescribeQuorumResponseTopic()
@@ -51,7 +57,7 @@ func (a *API) describeQuorum(r *server.Request) server.Reply {
 		}
 		resp.Nodes = append(resp.Nodes, node)
 	}
-	return r.Answer(resp)
+	return resp
 }
 
 func replicaStates(replicas []quorum.Replica) []kmsg.DescribeQuorumResponseTopicPartitionReplicaState {

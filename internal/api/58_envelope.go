@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,7 +32,7 @@ func (a *API) envelope(r *server.Request) server.Reply {
 		ctx, cancel := a.within(r, timeoutOf(inner))
 		defer cancel()
 		resp := kmsg.NewPtrEnvelopeResponse()
-		answer, err := a.o.Local(ctx, inner, principal, clientID)
+		answer, err := a.passedOn(ctx, inner, principal, clientID)
 		switch {
 		case errors.Is(err, kerr.NotController):
 			resp.ErrorCode = kerr.NotController.Code // the broker looks for the one that is
@@ -46,6 +47,26 @@ func (a *API) envelope(r *server.Request) server.Reply {
 		resp.ResponseData = wire.AppendResponse(nil, header.CorrelationID, answer)[4:] // the length is the envelope's
 		return r.Response(resp)
 	}}
+}
+
+// passedOn answers a request that a broker passed on to the leader of the metadata quorum: those about the quorum itself here,
+// the others by the controller.
+func (a *API) passedOn(ctx context.Context, inner kmsg.Request, principal, clientID string) (kmsg.Response, error) {
+	var answer func() kmsg.Response
+	switch req := inner.(type) {
+	case *kmsg.DescribeQuorumRequest:
+		answer = func() kmsg.Response { return a.quorumState(req) }
+	case *kmsg.AddRaftVoterRequest:
+		answer = func() kmsg.Response { return a.addVoter(ctx, req) }
+	case *kmsg.RemoveRaftVoterRequest:
+		answer = func() kmsg.Response { return a.removeVoter(ctx, req) }
+	default:
+		return a.o.Local(ctx, inner, principal, clientID)
+	}
+	if a.o.Quorum.Status().LeaderID != a.o.NodeID {
+		return nil, kerr.NotController
+	}
+	return answer(), nil
 }
 
 // unpack takes the request and its sender out of an envelope. Only what a broker forwards may be in one.

@@ -148,6 +148,18 @@ func failure(req kmsg.Request, err error) kmsg.Response {
 		resp := kmsg.NewPtrDescribeQuorumResponse()
 		resp.ErrorCode, resp.ErrorMessage = code, message
 		return resp
+	case *kmsg.AddRaftVoterRequest:
+		resp := kmsg.NewPtrAddRaftVoterResponse()
+		resp.ErrorCode, resp.ErrorMessage = code, message
+		return resp
+	case *kmsg.RemoveRaftVoterRequest:
+		resp := kmsg.NewPtrRemoveRaftVoterResponse()
+		resp.ErrorCode, resp.ErrorMessage = code, message
+		return resp
+	case *kmsg.UpdateRaftVoterRequest:
+		resp := kmsg.NewPtrUpdateRaftVoterResponse()
+		resp.ErrorCode = code
+		return resp
 	case *kmsg.UpdateFeaturesRequest:
 		resp := kmsg.NewPtrUpdateFeaturesResponse()
 		resp.ErrorCode, resp.ErrorMessage = code, message

@@ -126,10 +126,10 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 	})
 	n.loader = metadata.NewLoader(n.set, n.groups, n.controller)
 	dir := n.store.Directories()[0]
+	self := quorum.Voter{ID: testNodeID, DirID: dir.ID(), Endpoints: []quorum.Endpoint{{Name: "CONTROLLER", Host: "127.0.0.1", Port: 9093}}}
 	q, err = quorum.Open(quorum.Options{
-		FS: disk, Dir: "/data", NodeID: testNodeID, DirID: dir.ID(),
-		Endpoints: []quorum.Endpoint{{Name: "CONTROLLER", Host: "127.0.0.1", Port: 9093}},
-		Listener:  &applier{n}, Now: time.Now, Logger: logger,
+		FS: disk, Dir: "/data", NodeID: self.ID, DirID: self.DirID, Endpoints: self.Endpoints, Voters: []quorum.Voter{self}, CanVote: true,
+		Listener: &applier{n}, Now: time.Now, Logger: logger,
 		SegmentBytes: 1 << 20, SegmentMs: 1 << 40, SnapshotMaxBytes: 1 << 20, RetentionBytes: -1, RetentionMs: -1,
 	})
 	if err != nil {

@@ -3,7 +3,9 @@ package api
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/quorum"
 	"moldau/internal/server"
+	"moldau/internal/wire"
 )
 
 // row is one line of the table of APIs.
@@ -13,6 +15,7 @@ type row struct {
 	brokers     handler
 	controllers handler
 	told        int16 // lowest version that ApiVersions tells
+	hidden      bool  // between our own nodes: ApiVersions does not tell it
 	forwarded   bool  // a broker passes it on to the active controller
 	overlap     bool  // may run while earlier requests of the connection wait for their answer
 	maxBytes    int   // largest request; 0: socket.request.max.bytes
@@ -58,7 +61,7 @@ func rows() []row {
 		forwarded(kmsg.AlterPartitionAssignments, 0, 1),
 		forwarded(kmsg.ListPartitionReassignments, 0, 0),
 		serve(kmsg.OffsetDelete, 0, 0, (*API).offsetDelete, nil),
-		serve(kmsg.DescribeQuorum, 0, 2, (*API).describeQuorum, (*API).describeQuorum).atMost(small),
+		serve(kmsg.DescribeQuorum, 0, 2, (*API).describeQuorum, (*API).describeQuorum).atMost(small).passedOn(),
 		serve(kmsg.AlterPartition, 2, 3, nil, (*API).control),
 		forwarded(kmsg.UpdateFeatures, 0, 2).atMost(small),
 		serve(kmsg.Envelope, 0, 0, nil, (*API).envelope),
@@ -72,6 +75,11 @@ func rows() []row {
 		serve(kmsg.ControllerRegistration, 0, 0, nil, (*API).control).atMost(small),
 		serve(kmsg.AssignReplicasToDirs, 0, 0, nil, (*API).control),
 		serve(kmsg.DescribeTopicPartitions, 0, 0, (*API).describeTopicPartitions, nil),
+		serve(kmsg.AddRaftVoter, 0, 1, (*API).addRaftVoter, (*API).addRaftVoter).atMost(small).passedOn(),
+		serve(kmsg.RemoveRaftVoter, 0, 0, (*API).removeRaftVoter, (*API).removeRaftVoter).atMost(small).passedOn(),
+		serve(kmsg.UpdateRaftVoter, 0, 0, nil, (*API).updateRaftVoter).atMost(small),
+		serve(kmsg.Key(wire.RaftKey), 0, 0, nil, (*API).raft).atMost(quorum.MaxMessageBytes + small).untold(),
+		serve(kmsg.Key(wire.FormKey), 0, 0, nil, (*API).whatAreYou).atMost(small).untold(),
 	}
 }
 
@@ -81,13 +89,22 @@ func serve(key kmsg.Key, lowest, highest int16, brokers, controllers handler) ro
 
 // forwarded is a row for what only the active controller can do: brokers pass it on.
 func forwarded(key kmsg.Key, lowest, highest int16) row {
-	r := serve(key, lowest, highest, (*API).forward, (*API).control)
+	return serve(key, lowest, highest, (*API).forward, (*API).control).passedOn()
+}
+
+// passedOn says that brokers may pass it on in an envelope.
+func (r row) passedOn() row {
 	r.forwarded = true
 	return r
 }
 
 func (r row) tell(lowest int16) row {
 	r.told = lowest
+	return r
+}
+
+func (r row) untold() row {
+	r.hidden = true
 	return r
 }
 

@@ -179,6 +179,10 @@ func setField(n *testNode, v reflect.Value, in any) error {
 		if err != nil {
 			return err
 		}
+		if v.CanUint() {
+			v.SetUint(uint64(i))
+			return nil
+		}
 		v.SetInt(i)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/server"
+	"moldau/internal/wire"
 )
 
 var update = flag.Bool("update", false, "write docs/api-support.md anew")
@@ -45,7 +46,7 @@ func supportPage(t *testing.T) string {
 		if r.controllers != nil {
 			listeners = append(listeners, "controller")
 		}
-		name := kmsg.NameForKey(r.key)
+		name := nameOf(r)
 		versions := fmt.Sprintf("%d–%d", r.min, r.max)
 		if r.min == r.max {
 			versions = fmt.Sprint(r.min)
@@ -53,6 +54,17 @@ func supportPage(t *testing.T) string {
 		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s |\n", r.key, name, versions, strings.Join(listeners, ", "), strings.Join(scripts[name], ", "))
 	}
 	return b.String()
+}
+
+// nameOf is kmsg's name of an API, or ours.
+func nameOf(r row) string {
+	switch r.key {
+	case wire.RaftKey:
+		return "raft messages (private)"
+	case wire.FormKey:
+		return "forming a cluster (private)"
+	}
+	return kmsg.NameForKey(r.key)
 }
 
 // scriptsByAPI tells which scripts ask for an API, by its name.
@@ -86,7 +98,7 @@ func scriptsByAPI(t *testing.T) map[string][]string {
 func TestEveryRouteHasAScript(t *testing.T) {
 	scripts := scriptsByAPI(t)
 	for _, r := range rows() {
-		if name := kmsg.NameForKey(r.key); len(scripts[name]) == 0 {
+		if name := kmsg.NameForKey(r.key); !r.hidden && len(scripts[name]) == 0 {
 			t.Errorf("no script asks for %s", name)
 		}
 	}
@@ -101,8 +113,8 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s is out of order or there twice", name)
 		}
 		last = r.key
-		req := kmsg.RequestForKey(r.key)
-		if req == nil || r.min < 0 || r.min > r.max || r.max > req.MaxVersion() {
+		req, _ := wire.NewRequest(r.key, r.min)
+		if req == nil || r.hidden != (r.key >= wire.FirstPrivateKey) || r.min < 0 || r.min > r.max || r.max > req.MaxVersion() {
 			t.Errorf("%s: versions %d to %d", name, r.min, r.max)
 		}
 		if r.told > r.min {

@@ -133,7 +133,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return &dataError{err}
 	}
-	if err := n.openQuorum(); err != nil {
+	if err := n.openQuorum(clusterID); err != nil {
 		return err
 	}
 	var subscribers []metadata.Subscriber
@@ -179,15 +179,16 @@ func (n *Node) openStore() error {
 	return nil
 }
 
-func (n *Node) openQuorum() error {
+func (n *Node) openQuorum(clusterID string) error {
 	cfg := n.cfg.Quorum
 	home, err := n.metadataDirectory()
 	if err != nil {
 		return err
 	}
+	self := quorum.Voter{ID: n.cfg.ID, DirID: home.ID(), Endpoints: n.controllerEndpoints()}
 	n.quorum, err = quorum.Open(quorum.Options{
-		FS: n.o.FS, Dir: home.Path(), NodeID: n.cfg.ID, DirID: home.ID(),
-		Endpoints: n.controllerEndpoints(), Listener: &stream{n}, Now: n.o.Now, Logger: n.o.Logger, Metrics: n.metrics,
+		FS: n.o.FS, Dir: home.Path(), NodeID: self.ID, DirID: self.DirID, Endpoints: self.Endpoints,
+		ClusterID: clusterID, Voters: []quorum.Voter{self}, CanVote: true, Listener: &stream{n}, Now: n.o.Now, Logger: n.o.Logger, Metrics: n.metrics,
 		SegmentBytes: int(cfg.SegmentBytes), SegmentMs: cfg.SegmentMs,
 		SnapshotMaxBytes: cfg.SnapshotMaxNewBytes, SnapshotIntervalMs: cfg.SnapshotMaxIntervalMs,
 		RetentionBytes: cfg.RetentionBytes, RetentionMs: cfg.RetentionMs,

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"moldau/internal/batch"
@@ -30,7 +31,11 @@ func (q *Quorum) deliver() {
 		more, era := q.outstanding()
 		interval.startOver(era)
 		if more {
-			if err := q.deliverBatches(); err != nil {
+			err := q.deliverReplacement()
+			if err == nil {
+				err = q.deliverBatches()
+			}
+			if err != nil && !q.isReplaced() {
 				q.fail(err)
 			}
 			continue
@@ -59,14 +64,34 @@ func (q *Quorum) deliver() {
 
 func (q *Quorum) deliverSnapshot() error {
 	newest := q.store.newestSnapshot()
-	records := snapshotRecords(q.store.fs, q.store.dir, newest.id)
+	records := snapshotRecords(q.store.fs, filepath.Join(q.store.dir, newest.id.file()))
 	if err := q.o.Listener.Snapshot(newest.id, newest.timestamp, records); err != nil {
 		return fmt.Errorf("load metadata snapshot %v: %w", newest.id, err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.delivered = newest.id.EndOffset
+	covered := 0
+	for covered < len(q.inflight) && q.inflight[covered].last < q.delivered {
+		covered++ // committed, and part of the state that the Listener has just had
+	}
+	q.releaseLocked(q.inflight[:covered], nil)
+	q.inflight = q.inflight[covered:]
 	return nil
+}
+
+// deliverReplacement hands the Listener the state of a snapshot that came in, if one did.
+func (q *Quorum) deliverReplacement() (err error) {
+	q.mu.Lock()
+	due := q.replaced && !q.installing
+	if due {
+		q.replaced = false
+	}
+	q.mu.Unlock()
+	if due {
+		err = q.deliverSnapshot()
+	}
+	return err
 }
 
 // tellEvents tells the Listener of changes of leadership that are due.
@@ -92,14 +117,27 @@ func (q *Quorum) tellEvents() {
 func (q *Quorum) outstanding() (more bool, era int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.err == nil && !q.stopped && q.delivered < q.highWatermark, q.snapshotEra
+	return q.err == nil && !q.stopped && !q.installing && (q.replaced || q.delivered < q.highWatermark), q.snapshotEra
+}
+
+// isReplaced tells whether a snapshot has taken the place of the log that was being read.
+func (q *Quorum) isReplaced() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.installing || q.replaced
 }
 
 // deliverBatches delivers some committed batches, and events between them.
 func (q *Quorum) deliverBatches() error {
 	q.mu.Lock()
 	from, to := q.delivered, q.highWatermark
+	if q.installing || from >= to {
+		to = from
+	}
 	q.mu.Unlock()
+	if from == to {
+		return nil
+	}
 	chunk, err := q.store.read(from, to, 1<<20)
 	for err == nil && len(chunk) > 0 {
 		var b batch.Batch

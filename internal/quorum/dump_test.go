@@ -23,10 +23,11 @@ func TestApacheKafkaReadsIt(t *testing.T) {
 	dir := t.TempDir()
 	r := &recorder{leads: -1}
 	leads := make(chan kafka.Epoch, 1)
+	self := Voter{ID: 1, DirID: kafka.NewUUID(), Endpoints: []Endpoint{{Name: "CONTROLLER", Host: "127.0.0.1", Port: 9093}}}
 	q, err := Open(Options{
-		FS: vfs.NewOS(), Dir: dir, NodeID: 1, DirID: kafka.NewUUID(), Listener: leadChannel{r, leads},
-		Endpoints: []Endpoint{{Name: "CONTROLLER", Host: "127.0.0.1", Port: 9093}},
-		Now:       time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		FS: vfs.NewOS(), Dir: dir, NodeID: self.ID, DirID: self.DirID, Listener: leadChannel{r, leads},
+		Endpoints: self.Endpoints, Voters: []Voter{self},
+		Now: time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		SegmentBytes: 1 << 30, SegmentMs: 1 << 40, SnapshotMaxBytes: 1 << 30, RetentionBytes: -1, RetentionMs: -1,
 	})
 	if err != nil {

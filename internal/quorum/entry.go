@@ -160,7 +160,7 @@ func parseVoters(value []byte) ([]Voter, []batch.Tag, error) {
 		voters = append(voters, voter)
 	}
 	sortVoters(voters)
-	return voters, record.Tags, nil
+	return voters, record.Tags, checkVoters(voters)
 }
 
 // A voter change travels through raft as a ConfChangeV2 whose context holds what else the batch needs: the timestamp, eight

@@ -28,7 +28,7 @@ func FuzzSnapshotFile(f *testing.F) {
 		if err := file.Close(); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = readSnapshotHeader(disk, "/", s.id)
+		_, _ = readSnapshotHeader(disk, "/"+s.id.file(), s.id)
 		values, _ := readAll(disk, "/", s.id)
 		size := 0
 		for _, v := range values {

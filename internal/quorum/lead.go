@@ -9,24 +9,30 @@ import (
 	"moldau/internal/kafka"
 )
 
-// observeRole acts on what raft thinks of the leadership now.
+// observeRole acts on what raft thinks of the leadership now. It has to come after every step that may win an election and
+// before anything is stored after it.
 func (q *Quorum) observeRole() {
 	status := q.raft.BasicStatus()
 	leads := status.RaftState == raft.StateLeader
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	leader := kafka.NoNode
-	if v, ok := q.members.byRaftID(status.Lead); ok {
-		leader = v.ID
+	leader, known := q.nameLocked(status.Lead)
+	if !known {
+		leader = Voter{ID: kafka.NoNode}
 	}
 	epoch := kafka.Epoch(status.HardState.GetTerm())
 	if q.leading && (!leads || epoch != q.epoch) {
 		q.resignLocked(ErrNotLeader)
 	}
-	if leader != q.leader || epoch != q.epoch {
+	if !sameVoter(leader, q.leader) || epoch != q.epoch {
+		if leader.ID != q.leader.ID {
+			q.metrics.leaderChanged()
+		}
 		q.leader, q.epoch = leader, epoch
 		q.changeLocked()
+		signal(q.errandWake)
 	}
+	q.followLocked()
 	switch {
 	case q.stopped || q.err != nil:
 		// Too late to lead anything.
@@ -45,9 +51,17 @@ func (q *Quorum) announceLocked() {
 	index := q.store.lastIndex() + 2
 	now := q.o.Now().UnixMilli()
 	set := q.members.newest()
-	b := leaderChangeBatch(index, q.self.ID, set.voters, []Voter{q.self}, !set.inLog, now)
+	granting := []Voter{q.self}
+	for _, v := range set.voters {
+		if q.grants.term == q.ledTerm && slices.Contains(q.grants.by, raftID(v.DirID)) {
+			granting = append(granting, v)
+		}
+	}
+	b := leaderChangeBatch(index, q.self.ID, set.voters, granting, !set.inLog, now)
 	q.next = q.store.log.LogEnd() + 1 + int64(b.Count())
+	q.announced = q.next
 	q.leading = true
+	clear(q.peers)
 	q.leaderChange = index
 	q.queue = append(q.queue, proposal{data: b})
 	q.events = append(q.events, event{lead: true, epoch: q.epoch, after: q.next})
@@ -56,12 +70,10 @@ func (q *Quorum) announceLocked() {
 // correctEndpointsLocked proposes a voter change if this node's listeners are others than the voter set says. Raft takes it
 // only when the leader's first entries have been applied. Mirrors UpdateRaftVoter; KIP-853.
 func (q *Quorum) correctEndpointsLocked() {
-	voters := slices.Clone(q.members.newest().voters)
-	i := slices.IndexFunc(voters, func(v Voter) bool { return v.ID == q.self.ID && v.DirID == q.self.DirID })
-	if i < 0 || sameVoter(voters[i], q.self) {
+	voters, changed := withEndpoints(q.members.newest().voters, q.self)
+	if !changed {
 		return
 	}
-	voters[i] = q.self
 	change := &pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{
 		{Type: pb.ConfChangeUpdateNode.Enum(), NodeId: new(raftID(q.self.DirID))},
 	}}

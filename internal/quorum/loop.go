@@ -1,8 +1,11 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"syscall"
 	"time"
 
@@ -16,7 +19,7 @@ import (
 )
 
 // run is the loop around raft.
-func (q *Quorum) run() {
+func (q *Quorum) run(ctx context.Context) {
 	// Raft's answer to a failed Storage.Entries is a panic, for want of another way out. In that case the disk is broken and
 	// not the program.
 	defer func() {
@@ -24,12 +27,14 @@ func (q *Quorum) run() {
 			_ = recover()
 			q.fail(err)
 		}
+		q.clock.run(false)
+		q.settle()
 	}()
 	for {
-		q.step()
+		q.step(ctx)
 		for q.raft.HasReady() {
 			ready := q.raft.Ready()
-			if err := q.handle(ready); err != nil {
+			if err := q.handle(ctx, ready); err != nil {
 				if !errors.Is(err, ErrStopped) {
 					q.fail(err)
 				}
@@ -37,16 +42,21 @@ func (q *Quorum) run() {
 			}
 			q.raft.Advance(ready)
 			q.observeRole()
-			// What was proposed while handle synced joins the next group.
-			q.step()
+			q.settle()
+			// What was proposed or came in while handle synced joins the next group.
+			q.step(ctx)
 		}
+		q.settle()
 		if q.campaigns() {
 			continue
 		}
+		q.clock.run(q.waits())
 		select {
 		case <-q.stop:
 		case <-q.failed: // the Listener refused something
 		case <-q.wake:
+		case <-q.clock.C():
+			q.clock.due = true
 		}
 		if q.over() {
 			return
@@ -54,10 +64,25 @@ func (q *Quorum) run() {
 	}
 }
 
+// settle tells those who handed something in that it has been acted on.
+func (q *Quorum) settle() {
+	for _, done := range q.settling {
+		done <- struct{}{}
+	}
+	q.settling = nil
+}
+
+// alone reports whether this node is the only voter, and waits whether there are others whose silence would mean something.
+func (q *Quorum) alone() bool { return len(q.conf) == 1 && q.conf[0] == raftID(q.self.DirID) }
+
+func (q *Quorum) waits() bool {
+	return len(q.conf) > 1 && slices.Contains(q.conf, raftID(q.self.DirID))
+}
+
 // campaigns starts an election when there is nobody to wait for. All that is known to be committed has been through handle
 // by now, so every voter change among it is in force.
 func (q *Quorum) campaigns() bool {
-	if q.raft.BasicStatus().RaftState == raft.StateLeader {
+	if !q.alone() || q.raft.BasicStatus().RaftState == raft.StateLeader {
 		return false
 	}
 	err := q.raft.Campaign()
@@ -65,8 +90,54 @@ func (q *Quorum) campaigns() bool {
 	return true
 }
 
-// step hands what was proposed to raft.
-func (q *Quorum) step() {
+// step hands raft what has come from others and from this node.
+func (q *Quorum) step(ctx context.Context) {
+	q.mu.Lock()
+	arrivals, unreachable := q.arrivals, q.unreachable
+	q.arrivals, q.arrivalBytes, q.unreachable = nil, 0, nil
+	leaving := q.leaving
+	q.mu.Unlock()
+	for _, id := range unreachable {
+		q.raft.ReportUnreachable(id)
+	}
+	q.quiet = len(arrivals) > 0
+	for _, a := range arrivals {
+		q.take(ctx, a)
+		q.observeRole()
+	}
+	if q.clock.take() {
+		q.tick()
+	}
+	if leaving {
+		q.handOver()
+	}
+	q.proposeQueue()
+}
+
+// tick lets raft's time pass.
+func (q *Quorum) tick() {
+	q.raft.Tick()
+	status := q.raft.BasicStatus()
+	if status.Lead == 0 {
+		q.leaderless++
+	} else {
+		q.leaderless = 0
+	}
+	if status.RaftState != raft.StateLeader {
+		clear(q.snapshotSent)
+	}
+	for _, id := range slices.Sorted(maps.Keys(q.snapshotSent)) {
+		// Nobody tells whether the follower has fetched it. If it has, it says so with its next answer; if not it is told again.
+		if q.clock.ticks-q.snapshotSent[id] >= electionTicks {
+			delete(q.snapshotSent, id)
+			q.raft.ReportSnapshot(id, raft.SnapshotFailure)
+		}
+	}
+	q.observeRole()
+}
+
+// proposeQueue hands what was proposed to raft.
+func (q *Quorum) proposeQueue() {
 	q.mu.Lock()
 	queue := q.queue
 	q.queue = nil
@@ -89,9 +160,19 @@ func (q *Quorum) step() {
 	}
 }
 
-// handle does what raft asks for: term and vote, then entries, durably; then what is committed.
-func (q *Quorum) handle(ready raft.Ready) error {
-	invariant.Check(len(ready.Messages) == 0 && raft.IsEmptySnap(ready.Snapshot), "a sole voter has a message for somebody")
+// handle does what raft asks for: a snapshot, term and vote, then entries, durably; then what is committed. A follower's
+// messages wait for the disk, since they promise what is on it. A leader's do not: its own share in a majority is counted
+// when this has returned.
+func (q *Quorum) handle(ctx context.Context, ready raft.Ready) error {
+	leads := q.raft.BasicStatus().RaftState == raft.StateLeader
+	if leads {
+		q.send(ctx, ready.Messages)
+	}
+	if !raft.IsEmptySnap(ready.Snapshot) {
+		if err := q.patiently(func() error { return q.install(ready.Snapshot) }); err != nil {
+			return err
+		}
+	}
 	if !raft.IsEmptyHardState(ready.HardState) {
 		if err := q.patiently(func() error { return q.saveState(ready.HardState) }); err != nil {
 			return err
@@ -108,6 +189,9 @@ func (q *Quorum) handle(ready raft.Ready) error {
 			return fmt.Errorf("store %d raft entries: %w", len(ready.Entries), err)
 		}
 		q.metrics.appended(len(ready.Entries), n, q.o.Now().Sub(started))
+	}
+	if !leads {
+		q.send(ctx, ready.Messages)
 	}
 	if len(ready.CommittedEntries) > 0 {
 		return q.committed(ready.CommittedEntries)
@@ -149,14 +233,14 @@ func (q *Quorum) saveState(hard *pb.HardState) error {
 		return err
 	}
 	q.mu.Lock()
-	leader, known := q.members.byRaftID(q.raft.BasicStatus().Lead)
-	vote, voted := q.members.byRaftID(hard.GetVote())
+	leader, known := q.nameLocked(q.raft.BasicStatus().Lead)
+	vote, voted := q.nameLocked(hard.GetVote())
 	q.mu.Unlock()
 	leaderID := kafka.NoNode
 	if known {
 		leaderID = leader.ID
 	}
-	invariant.Check(voted || hard.GetVote() == 0, "vote for %x, who is no voter", hard.GetVote())
+	invariant.Check(voted || hard.GetVote() == 0, "vote for %x, who never asked for it", hard.GetVote())
 	var votedFor *Voter
 	if voted {
 		votedFor = &vote
@@ -179,26 +263,20 @@ func (q *Quorum) committed(entries []*pb.Entry) error {
 	invariant.Check(err == nil, "committed entry is not in the log: %v", err)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.highWatermark = last.end
+	q.highWatermark, q.commit = last.end, entries[len(entries)-1].GetIndex()
 	q.changeLocked()
 	signal(q.applyWake)
 	return nil
 }
 
+// applyVoters brings a voter set into force that an entry states.
 func (q *Quorum) applyVoters(e *pb.Entry) error {
 	if e.GetType() == pb.EntryConfChangeV2 {
-		change, voters, err := confChangeVoters(e.GetData())
+		_, voters, err := confChangeVoters(e.GetData())
 		if err != nil {
 			return err
 		}
-		// Raft works with a set from its application on. A node that forgot one it had applied could win an election in the
-		// set before: two leaders in one term.
-		if err := writeCommit(q.store.fs, q.store.dir, e.GetIndex()); err != nil {
-			return fmt.Errorf("store the commit index: %w", err)
-		}
-		q.raft.ApplyConfChange(change)
-		q.addVoters(e.GetIndex(), voters)
-		return nil
+		return q.setVoters(e.GetIndex(), voters)
 	}
 	b := batch.Batch(e.GetData())
 	if len(b) == 0 || !b.Control() {
@@ -209,15 +287,69 @@ func (q *Quorum) applyVoters(e *pb.Entry) error {
 			return nil
 		}
 		voters, _, err := parseVoters(value)
-		if err == nil {
-			q.addVoters(e.GetIndex(), voters)
+		if err != nil {
+			return err
 		}
-		return err
+		if slices.EqualFunc(q.conf, voters, func(id uint64, v Voter) bool { return id == raftID(v.DirID) }) {
+			q.addVoters(e.GetIndex(), voters) // what was formed, told once more
+			return nil
+		}
+		return q.setVoters(e.GetIndex(), voters)
 	})
+}
+
+// setVoters makes voters the set that raft works with.
+func (q *Quorum) setVoters(index uint64, voters []Voter) error {
+	changes := q.changesTo(voters)
+	if len(voters) == 0 || len(q.conf) > 0 && len(changes) > 1 {
+		return fmt.Errorf("the voter set of raft entry %d is more than one change away from the one before", index)
+	}
+	// Raft works with a set from its application on. A node that forgot one it had applied could win an election in the set
+	// before: two leaders in one term.
+	if err := writeCommit(q.store.fs, q.store.dir, index); err != nil {
+		return fmt.Errorf("store the commit index: %w", err)
+	}
+	q.addVoters(index, voters)
+	for _, c := range changes {
+		q.raft.ApplyConfChange(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{c}})
+	}
+	q.conf = confState(voters, q.self.DirID).GetVoters()
+	return nil
+}
+
+// changesTo lists what raft has to be told for its voters to be the given ones. The first set of an observer takes several
+// changes, later ones take one, or none if only endpoints changed. This node stays as a learner where it is no voter.
+func (q *Quorum) changesTo(voters []Voter) (changes []*pb.ConfChangeSingle) {
+	want := confState(voters, q.self.DirID).GetVoters()
+	self := raftID(q.self.DirID)
+	add := func(kind pb.ConfChangeType, id uint64) {
+		changes = append(changes, &pb.ConfChangeSingle{Type: kind.Enum(), NodeId: new(id)})
+	}
+	for _, id := range want {
+		if !slices.Contains(q.conf, id) {
+			add(pb.ConfChangeAddNode, id)
+		}
+	}
+	for _, id := range q.conf {
+		switch {
+		case slices.Contains(want, id):
+		case id == self:
+			add(pb.ConfChangeAddLearnerNode, id)
+		default:
+			add(pb.ConfChangeRemoveNode, id)
+		}
+	}
+	if len(q.conf) == 0 && !slices.Contains(want, self) {
+		add(pb.ConfChangeAddLearnerNode, self)
+	}
+	return changes
 }
 
 func (q *Quorum) addVoters(index uint64, voters []Voter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.members.add(index, voters)
+	q.forgetStrangersLocked()
+	q.followLocked()
+	signal(q.errandWake)
 }

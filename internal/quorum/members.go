@@ -3,6 +3,7 @@ package quorum
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 
@@ -47,14 +48,60 @@ func (m *members) forget(index uint64) {
 	}
 }
 
-// byRaftID finds the voter that raft knows as id.
-func (m *members) byRaftID(id uint64) (Voter, bool) {
-	for _, v := range m.newest().voters {
+// find returns the voter that is the same node with the same directory.
+func find(voters []Voter, who Voter) (Voter, bool) {
+	i := slices.IndexFunc(voters, func(v Voter) bool { return v.ID == who.ID && v.DirID == who.DirID })
+	if i < 0 {
+		return Voter{}, false
+	}
+	return voters[i], true
+}
+
+// byRaftID returns the voter that raft knows as id.
+func byRaftID(voters []Voter, id uint64) (Voter, bool) {
+	for _, v := range voters {
 		if raftID(v.DirID) == id {
 			return v, true
 		}
 	}
 	return Voter{}, false
+}
+
+// nameLocked returns who raft's id is: a voter, or somebody that a newer voter set than ours may name.
+func (q *Quorum) nameLocked(id uint64) (Voter, bool) {
+	if id == 0 {
+		return Voter{}, false
+	}
+	if v, ok := byRaftID(q.members.newest().voters, id); ok {
+		return v, true
+	}
+	if v, ok := byRaftID(q.strangers, id); ok {
+		return v, true
+	}
+	return q.guide, q.guide.ID != kafka.NoNode && raftID(q.guide.DirID) == id
+}
+
+// votesLocked reports whether the newest voter set names this node.
+func (q *Quorum) votesLocked() bool {
+	_, mine := find(q.members.newest().voters, q.self)
+	return mine
+}
+
+// leadsLocked reports whether raft holds this node for the leader.
+func (q *Quorum) leadsLocked() bool {
+	return q.leader.ID == q.self.ID && q.leader.DirID == q.self.DirID
+}
+
+// checkVoters refuses a set in which a node, or one of raft's ids, is there twice.
+func checkVoters(voters []Voter) error {
+	for i, v := range voters {
+		for _, w := range voters[:i] {
+			if v.ID == w.ID || raftID(v.DirID) == raftID(w.DirID) {
+				return fmt.Errorf("voter %d with directory id %v and voter %d with directory id %v are one", w.ID, w.DirID, v.ID, v.DirID)
+			}
+		}
+	}
+	return nil
 }
 
 func sortVoters(voters []Voter) {
@@ -77,10 +124,17 @@ func raftID(dir kafka.DirID) uint64 {
 	return id
 }
 
-func confState(voters []Voter) *pb.ConfState {
+// confState is what raft on the node self works with. A node that has no vote is a learner, for itself alone: raft takes
+// entries and snapshots only for those it knows. Nobody else hears of it.
+func confState(voters []Voter, self kafka.DirID) *pb.ConfState {
 	state := pb.EnsureConfState(nil)
+	mine := false
 	for _, v := range voters {
 		state.Voters = append(state.Voters, raftID(v.DirID))
+		mine = mine || v.DirID == self
+	}
+	if !mine && len(voters) > 0 {
+		state.Learners = append(state.Learners, raftID(self))
 	}
 	return state
 }

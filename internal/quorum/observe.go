@@ -17,6 +17,9 @@ import (
 // observerExpiry is how long an observer that no longer fetches is told of (LeaderState.OBSERVER_SESSION_TIMEOUT_MS).
 const observerExpiry = 5 * time.Minute
 
+// maxObservers bounds how many observers are remembered: anybody may say that he is one.
+const maxObservers = 10_000
+
 // observer names one incarnation of an observer's disk.
 type observer struct {
 	id  kafka.NodeID
@@ -49,7 +52,7 @@ type FetchResult struct {
 // UNKNOWN_LEADER_EPOCH or KAFKA_STORAGE_ERROR; leader and epoch are set nevertheless.
 func (q *Quorum) Fetch(r FetchRequest) (FetchResult, error) {
 	q.mu.Lock()
-	result := FetchResult{LeaderID: q.leader, LeaderEpoch: q.epoch, HighWatermark: q.highWatermark}
+	result := FetchResult{LeaderID: q.leader.ID, LeaderEpoch: q.epoch, HighWatermark: q.highWatermark}
 	err := q.checkEpochLocked(r.CurrentEpoch)
 	q.mu.Unlock()
 	result.LogStart = q.store.log.LogStart()
@@ -85,7 +88,7 @@ func (q *Quorum) checkEpochLocked(known kafka.Epoch) error {
 		return kerr.FencedLeaderEpoch
 	case known > q.epoch:
 		return kerr.UnknownLeaderEpoch
-	case q.stopped || q.leader != q.self.ID:
+	case q.stopped || !q.leadsLocked():
 		return kerr.NotLeaderForPartition
 	}
 	return nil
@@ -129,12 +132,19 @@ func (q *Quorum) observe(r FetchRequest, highWatermark kafka.Offset) {
 	seen, ok := q.observers[key]
 	if !ok {
 		q.expireObserversLocked(now)
+		if len(q.observers) >= maxObservers {
+			return
+		}
 		seen = &Replica{ID: key.id, DirID: key.dir, LastCaughtUpMs: -1}
 		q.observers[key] = seen
 	}
 	seen.LogEnd, seen.LastFetchMs = r.Offset, now
 	if r.Offset >= highWatermark {
 		seen.LastCaughtUpMs = now
+	}
+	if q.progressed != nil {
+		close(q.progressed)
+		q.progressed = nil
 	}
 }
 
@@ -151,7 +161,9 @@ func (q *Quorum) observersLocked(nowMs int64) []Replica {
 	q.expireObserversLocked(nowMs)
 	var all []Replica
 	for _, seen := range q.observers {
-		all = append(all, *seen)
+		if _, votes := find(q.members.newest().voters, Voter{ID: seen.ID, DirID: seen.DirID}); !votes {
+			all = append(all, *seen)
+		}
 	}
 	slices.SortFunc(all, func(a, b Replica) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), slices.Compare(a.DirID[:], b.DirID[:]))

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -23,6 +24,7 @@ type proposal struct {
 type waiting struct {
 	last  kafka.Offset
 	bytes int
+	since time.Time
 	done  chan<- error // capacity one
 }
 
@@ -30,7 +32,8 @@ type waiting struct {
 // receives exactly one value: nil when they are committed and the Listener has had them, else why that is not known.
 func (q *Quorum) Propose(epoch kafka.Epoch, records [][]byte) (lastOffset kafka.Offset, done <-chan error, err error) {
 	invariant.Check(len(records) > 0, "a proposal without records")
-	b := dataBatch(records, q.o.Now().UnixMilli())
+	now := q.o.Now()
+	b := dataBatch(records, now.UnixMilli())
 	if len(b) > MaxBatchBytes {
 		return -1, nil, fmt.Errorf("%d metadata records take %d bytes, but one change may take %d: %w",
 			len(records), len(b), MaxBatchBytes, kerr.MessageTooLarge)
@@ -50,7 +53,7 @@ func (q *Quorum) Propose(epoch kafka.Epoch, records [][]byte) (lastOffset kafka.
 	q.next += int64(len(records))
 	c := make(chan error, 1)
 	q.queue = append(q.queue, proposal{data: b})
-	q.inflight = append(q.inflight, waiting{last: q.next - 1, bytes: len(b), done: c})
+	q.inflight = append(q.inflight, waiting{last: q.next - 1, bytes: len(b), since: now, done: c})
 	q.inflightBytes += len(b)
 	signal(q.wake)
 	return q.next - 1, c, nil
@@ -59,6 +62,9 @@ func (q *Quorum) Propose(epoch kafka.Epoch, records [][]byte) (lastOffset kafka.
 // releaseLocked tells waiters how their proposals ended.
 func (q *Quorum) releaseLocked(waiters []waiting, err error) {
 	for _, w := range waiters {
+		if err == nil {
+			q.metrics.commit(q.o.Now().Sub(w.since))
+		}
 		w.done <- err
 		q.inflightBytes -= w.bytes
 	}

@@ -1,10 +1,14 @@
 package quorum
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
+	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +36,10 @@ var ErrNotLeader = fmt.Errorf("this node does not lead the metadata quorum: %w",
 
 // ErrBusy says that too much is proposed and not yet delivered. It is retriable.
 var ErrBusy = fmt.Errorf("the metadata log is behind with its writes: %w", kerr.RequestTimedOut)
+
+// ErrLost says that this node has lost what it promised to the others of its quorum: its vote, or entries that it had stored. It
+// may come back under a new directory id only, as somebody who has no vote.
+var ErrLost = errors.New("this voter has lost a part of its memory")
 
 // ErrStopped says that Stop was called. To a client it is the same as ErrNotLeader: ask another node.
 var ErrStopped = fmt.Errorf("the metadata quorum is stopped: %w", kerr.NotController)
@@ -61,6 +69,21 @@ type Options struct {
 	Now       func() time.Time
 	Logger    *slog.Logger
 	Metrics   *metrics.Set // nil: none
+
+	ClusterID string // checked on every message between nodes
+	// Voters is the first voter set of a log that does not exist yet; nil: such a log belongs to an observer, which follows the
+	// leader until a voter set names it. A log that exists does not look at it.
+	Voters    []Voter
+	Bootstrap []string // host:port of controller listeners that know the leader, for when this node does not
+	// Dial connects to a controller listener; nil: there is nobody but this node.
+	Dial     func(ctx context.Context, address string) (net.Conn, error)
+	CanVote  bool // process.roles has controller: others reach this node, and it takes part when the voter set names it
+	AutoJoin bool // controller.quorum.auto.join.enable: the node asks to be made a voter; needs CanVote
+
+	ElectionTimeoutMs int32 // controller.quorum.election.timeout.ms: a follower that hears nothing stands after half to all of it; 0: 1,000
+	RequestTimeoutMs  int32 // controller.quorum.request.timeout.ms; 0: 2,000
+	RetryBackoffMs    int32 // controller.quorum.retry.backoff.ms: before a node that did not answer is tried again; 0: 20
+	FetchMaxBytes     int32 // controller.quorum.fetch.max.bytes and fetch.snapshot.max.bytes; 0: 1 MiB
 
 	SegmentBytes       int   // metadata.log.segment.bytes; at most about SnapshotMaxBytes is made use of
 	SegmentMs          int64 // metadata.log.segment.ms
@@ -98,26 +121,49 @@ type Quorum struct {
 
 	// For the loop alone.
 	raft         *raft.RawNode
-	ledTerm      uint64 // the last term whose leadership was announced
-	leaderChange uint64 // index of the entry that announced it
-	endpoints    bool   // this leadership has looked whether the voter set names our endpoints right
+	clock        clock
+	conf         []uint64          // the voters that raft works with; without this node, it is raft's learner
+	ledTerm      uint64            // the last term whose leadership was announced
+	leaderChange uint64            // index of the entry that announced it
+	grants       grants            // votes for this node
+	endpoints    bool              // this leadership has looked whether the voter set names our endpoints right
+	leaderless   int               // ticks since a leader was known
+	snapshotSent map[uint64]int    // raft id to the tick at which it was told to fetch a snapshot
+	downloaded   *snapshot         // a file that is complete and not installed
+	quiet        bool              // what raft answers to was read by Fetch, so that nobody waits for the answer
+	settling     []chan<- struct{} // arrivals whose sender waits until they have been acted on
 
 	snapshotting xsync.Mutex // held by WriteSnapshot; taken before mu and the store's
 
-	mu            xsync.Mutex // guards what follows; never held across disk I/O or a call of the Listener
-	leader        kafka.NodeID
-	epoch         kafka.Epoch // raft's term
-	leading       bool        // Propose is allowed: the LeaderChange of epoch is on its way or in the log
+	mu            xsync.Mutex  // guards what follows; never held across disk I/O, network or a call of the Listener
+	leader        Voter        // its ID is kafka.NoNode if unknown
+	epoch         kafka.Epoch  // raft's term
+	leading       bool         // Propose is allowed: the LeaderChange of epoch is on its way or in the log
+	announced     kafka.Offset // after that LeaderChange
 	next          kafka.Offset
+	commit        uint64     // index of the last committed entry that has been acted on
 	queue         []proposal // for the loop
 	inflight      []waiting  // by ascending offset
 	inflightBytes int
 	highWatermark kafka.Offset
 	delivered     kafka.Offset // the Listener has had everything below
+	installing    bool         // a snapshot is taking the place of the log
+	replaced      bool         // a snapshot came in whose state the Listener has not had
 	events        []event      // for the Listener, in order
 	members       members
+	strangers     []Voter // who sent messages and is in no voter set that is known here, the oldest first
+	guide         Voter   // the leader as an answer to Fetch told it
+	arrivals      []arrival
+	arrivalBytes  int
+	unreachable   []uint64           // raft ids to which messages were lost
+	links         map[uint64]*link   // by raft id
+	peers         map[uint64]Replica // how far the other voters are, while this node leads
+	downloading   bool
+	follows       bool // this node has to fetch: it has no vote, or hears of no leader
+	leaving       bool // Stop wants the leadership handed over
 	observers     map[observer]*Replica
 	changed       chan struct{} // nil until somebody asks for it
+	progressed    chan struct{} // closed when an observer has come further; nil until somebody asks for it
 	sinceSnapshot int64         // bytes delivered and in no snapshot
 	snapshotEra   int           // counts snapshots taken
 	overdue       bool          // the snapshot interval has passed since the last one
@@ -125,8 +171,14 @@ type Quorum struct {
 	err           error
 	stopped       bool
 
-	wake           chan struct{} // the queue has something
-	applyWake      chan struct{} // there is something for the Listener
+	started        bool               // written by Start
+	cancel         context.CancelFunc // ends what talks to other nodes
+	changing       chan struct{}      // holds one while a voter change is under way
+	handed         chan struct{}      // closed by the loop once leaving needs nothing more
+	wake           chan struct{}      // the loop has something to do
+	followWake     chan struct{}      // follows or the leader has changed
+	errandWake     chan struct{}      // the leader or the voter set has changed
+	applyWake      chan struct{}      // there is something for the Listener
 	snapshotWanted chan struct{}
 	stop           chan struct{} // closed by Stop
 	failed         chan struct{} // closed by fail
@@ -134,31 +186,35 @@ type Quorum struct {
 	metrics        *quorumMetrics
 }
 
-// Open recovers the metadata log, or forms a new one whose only voter is this node. Nothing runs before Start.
+// Open recovers the metadata log, or makes a new one. Nothing runs before Start. ErrLost in the chain of the error says that
+// this node must not vote as who it is.
 func Open(o Options) (*Quorum, error) {
+	o.setDefaults()
 	self := Voter{ID: o.NodeID, DirID: o.DirID, Endpoints: o.Endpoints}
-	s, err := openStore(o, []Voter{self})
+	s, err := openStore(o, o.Voters)
 	if err != nil {
 		return nil, fmt.Errorf("metadata log in %s: %w", o.Dir, err)
 	}
 	newest := s.newestSnapshot()
 	q := &Quorum{
 		o: o, self: self, store: s,
-		leader: kafka.NoNode, epoch: kafka.Epoch(s.stored.GetTerm()),
-		highWatermark: newest.id.EndOffset, members: members{sets: []votersAt{newest.voters}},
-		observers: make(map[observer]*Replica),
-		wake:      make(chan struct{}, 1), applyWake: make(chan struct{}, 1), snapshotWanted: make(chan struct{}, 1),
+		leader: Voter{ID: kafka.NoNode}, guide: Voter{ID: kafka.NoNode}, epoch: kafka.Epoch(s.stored.GetTerm()),
+		highWatermark: newest.id.EndOffset, commit: newest.index, members: members{sets: []votersAt{newest.voters}},
+		conf: s.initialConf.GetVoters(), clock: clock{length: time.Duration(o.ElectionTimeoutMs) * time.Millisecond / (2 * electionTicks)},
+		snapshotSent: make(map[uint64]int), observers: make(map[observer]*Replica), links: make(map[uint64]*link), peers: make(map[uint64]Replica),
+		cancel: func() {}, changing: make(chan struct{}, 1), handed: make(chan struct{}),
+		wake: make(chan struct{}, 1), applyWake: make(chan struct{}, 1), snapshotWanted: make(chan struct{}, 1),
+		followWake: make(chan struct{}, 1), errandWake: make(chan struct{}, 1),
 		stop: make(chan struct{}), failed: make(chan struct{}),
 	}
-	if err := q.checkVoters(); err != nil {
+	if err := q.checkPlace(); err != nil {
 		s.log.Abandon()
 		return nil, fmt.Errorf("metadata log in %s: %w", o.Dir, err)
 	}
 	q.raft, err = raft.NewRawNode(&raft.Config{
 		ID: raftID(o.DirID), Storage: s, Applied: newest.index, Logger: raftLogger{o.Logger},
-		// A sole voter is never ticked: it campaigns at once, and nobody can depose it.
-		ElectionTick: 10, HeartbeatTick: 1,
-		MaxSizePerMsg: 1 << 20, MaxCommittedSizePerReady: maxTailBytes, MaxInflightMsgs: 256,
+		ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks,
+		MaxSizePerMsg: 1 << 20, MaxCommittedSizePerReady: maxTailBytes, MaxInflightMsgs: 256, MaxInflightBytes: 4 << 20,
 		// Propose refuses long before raft would, because a proposal that raft dropped would break the offsets promised to
 		// those behind it.
 		MaxUncommittedEntriesSize: 4 * maxInflightBytes,
@@ -168,29 +224,52 @@ func Open(o Options) (*Quorum, error) {
 		s.log.Abandon()
 		return nil, fmt.Errorf("metadata log in %s: %w", o.Dir, err)
 	}
+	q.mu.Lock()
+	q.follows = !q.votesLocked()
+	q.mu.Unlock()
 	if o.Metrics != nil {
 		q.metrics = newMetrics(o.Metrics, q)
 	}
 	return q, nil
 }
 
-func (q *Quorum) checkVoters() error {
+func (o *Options) setDefaults() {
+	o.ElectionTimeoutMs = cmp.Or(max(o.ElectionTimeoutMs, 0), 1000)
+	o.RequestTimeoutMs = cmp.Or(max(o.RequestTimeoutMs, 0), 2000)
+	o.RetryBackoffMs = cmp.Or(max(o.RetryBackoffMs, 0), 20)
+	o.FetchMaxBytes = cmp.Or(max(o.FetchMaxBytes, 0), 1<<20)
+}
+
+// checkPlace refuses a log in which this node can neither vote nor follow anybody.
+func (q *Quorum) checkPlace() error {
 	voters := q.members.newest().voters
-	if len(voters) == 1 && voters[0].ID == q.self.ID && voters[0].DirID == q.self.DirID {
+	lonely := q.o.Dial == nil || len(q.o.Bootstrap) == 0 && !slices.ContainsFunc(voters, func(v Voter) bool { return v.ID != q.self.ID && len(v.Endpoints) > 0 })
+	switch _, mine := find(voters, q.self); {
+	case mine, !lonely:
 		return nil
 	}
-	return fmt.Errorf("its voters are %v, but this is node %d with directory id %v; only a sole voter that is this node can run",
+	return fmt.Errorf("its voters are %v, but this is node %d with directory id %v, and there is nobody whom it could follow",
 		voters, q.self.ID, q.self.DirID)
 }
 
-// Start starts the loop and the deliveries to the Listener.
+// Start starts everything that runs.
 func (q *Quorum) Start() {
-	q.goroutines.Go(q.run)
+	ctx, cancel := context.WithCancel(context.Background())
+	q.mu.Lock()
+	q.started, q.cancel = true, cancel
+	q.mu.Unlock()
+	q.goroutines.Go(func() { q.run(ctx) })
 	q.goroutines.Go(q.deliver)
+	if q.o.Dial != nil {
+		q.goroutines.Go(func() { q.follow(ctx) })
+		q.goroutines.Go(func() { q.runErrands(ctx) })
+	}
 }
 
-// Stop ends both, waits for them and closes the log. Proposals in flight end with ErrStopped.
+// Stop hands the leadership over, ends everything that runs, waits for it and closes the log. Proposals in flight end with
+// ErrStopped.
 func (q *Quorum) Stop() error {
+	q.handLeadershipOver()
 	q.mu.Lock()
 	if q.stopped {
 		q.mu.Unlock()
@@ -199,6 +278,7 @@ func (q *Quorum) Stop() error {
 	q.stopped = true
 	q.resignLocked(ErrStopped)
 	close(q.stop)
+	q.cancel()
 	q.mu.Unlock()
 	q.goroutines.Wait()
 
@@ -246,6 +326,7 @@ func (q *Quorum) fail(err error) {
 	q.releaseLocked(q.inflight, q.err)
 	q.inflight = nil
 	close(q.failed)
+	q.cancel()
 	q.changeLocked()
 }
 

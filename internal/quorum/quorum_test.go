@@ -118,6 +118,7 @@ func testOptions(disk vfs.FS, l Listener) Options {
 	return Options{
 		FS: disk, Dir: "/meta", NodeID: 3, DirID: kafka.DirID{5: 5, 11: 1}, Listener: l,
 		Endpoints: []Endpoint{{Name: "CONTROLLER", Host: "localhost", Port: 9093}},
+		Voters:    []Voter{{ID: 3, DirID: kafka.DirID{5: 5, 11: 1}, Endpoints: []Endpoint{{Name: "CONTROLLER", Host: "localhost", Port: 9093}}}},
 		Now:       time.Now, Logger: slog.New(slog.DiscardHandler),
 		SegmentBytes: 1 << 20, SegmentMs: 1 << 40, SnapshotMaxBytes: 1 << 30, RetentionBytes: -1, RetentionMs: -1,
 	}

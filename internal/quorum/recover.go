@@ -23,9 +23,12 @@ func openStore(o Options, formed []Voter) (*store, error) {
 	if err := s.makeFolder(o.Dir); err != nil {
 		return nil, err
 	}
-	firstSegment, err := s.listSnapshots()
+	firstSegment, pending, err := s.listSnapshots()
 	if err != nil {
 		return nil, err
+	}
+	if pending != nil {
+		return s, s.resumeInstall(o, *pending, firstSegment)
 	}
 	if len(s.snapshots) == 0 {
 		if firstSegment > 0 {
@@ -39,23 +42,43 @@ func openStore(o Options, formed []Voter) (*store, error) {
 	if err := s.dropSnapshotsBefore(firstSegment); err != nil {
 		return nil, err
 	}
-	newest := s.newestSnapshot()
-	log, _, err := commitlog.Open(commitlog.Options{
-		FS: o.FS, Dir: s.dir, TP: kafka.TopicPartition{Topic: TopicName}, Config: logConfig(o), Files: commitlog.NewFiles(o.FS, 64),
-		Now: o.Now, Logger: o.Logger,
-		// What a snapshot covers was committed, so it was synced.
-		RecoveryPoint: newest.id.EndOffset,
-		LogStart:      s.snapshots[0].id.EndOffset,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open the metadata log: %w", err)
+	// What a snapshot covers was committed, so it was synced.
+	if err := s.openLog(o, s.newestSnapshot().id.EndOffset, s.snapshots[0].id.EndOffset); err != nil {
+		return nil, err
 	}
-	s.log = log
-	if err := s.recover(o, newest); err != nil {
-		log.Abandon()
+	if err := s.recover(o, s.newestSnapshot()); err != nil {
+		s.log.Abandon()
 		return nil, err
 	}
 	return s, nil
+}
+
+func (s *store) openLog(o Options, recoveryPoint, logStart kafka.Offset) error {
+	log, _, err := commitlog.Open(commitlog.Options{
+		FS: o.FS, Dir: s.dir, TP: kafka.TopicPartition{Topic: TopicName}, Config: logConfig(o), Files: commitlog.NewFiles(o.FS, 64),
+		Now: o.Now, Logger: o.Logger, RecoveryPoint: recoveryPoint, LogStart: logStart,
+	})
+	if err != nil {
+		return fmt.Errorf("open the metadata log: %w", err)
+	}
+	s.log = log
+	return nil
+}
+
+// resumeInstall opens a log that a crash left while a leader's snapshot took its place.
+func (s *store) resumeInstall(o Options, pending snapshot, firstSegment kafka.Offset) error {
+	start := max(firstSegment, 0)
+	if err := s.openLog(o, start, start); err != nil {
+		return err
+	}
+	err := s.finishInstall(pending)
+	if err == nil {
+		err = s.recover(o, pending)
+	}
+	if err != nil {
+		s.log.Abandon()
+	}
+	return err
 }
 
 // minSegmentBytes is the smallest segment that Apache Kafka allows for the metadata log.
@@ -98,27 +121,35 @@ func (s *store) makeFolder(parent string) error {
 }
 
 // listSnapshots fills s.snapshots, removes what a crash left half done, and returns the base offset of the first segment, -1
-// if there is none.
-func (s *store) listSnapshots() (firstSegment kafka.Offset, err error) {
+// if there is none, and a snapshot that was to take the place of all this.
+func (s *store) listSnapshots() (firstSegment kafka.Offset, pending *snapshot, err error) {
 	entries, err := s.fs.List(s.dir)
 	if err != nil {
-		return -1, err
+		return -1, nil, err
 	}
 	firstSegment = -1
 	for _, e := range entries {
 		switch {
 		case strings.HasSuffix(e.Name, partSuffix), strings.HasSuffix(e.Name, deletedSuffix), strings.HasSuffix(e.Name, tmpSuffix):
 			if err := s.fs.Remove(filepath.Join(s.dir, e.Name)); err != nil {
-				return -1, err
+				return -1, nil, err
 			}
-		case strings.HasSuffix(e.Name, snapshotSuffix):
-			id, ok := parseSnapshotName(e.Name)
+		case strings.HasSuffix(e.Name, snapshotSuffix), strings.HasSuffix(e.Name, installSuffix):
+			name, installing := strings.CutSuffix(e.Name, installSuffix)
+			if installing {
+				name += snapshotSuffix
+			}
+			id, ok := parseSnapshotName(name)
 			if !ok {
 				continue
 			}
-			found, err := readSnapshotHeader(s.fs, s.dir, id)
+			found, err := readSnapshotHeader(s.fs, filepath.Join(s.dir, e.Name), id)
 			if err != nil {
-				return -1, err
+				return -1, nil, err
+			}
+			if installing {
+				pending = &found
+				continue
 			}
 			s.snapshots = append(s.snapshots, found)
 		case strings.HasSuffix(e.Name, ".log"):
@@ -131,11 +162,21 @@ func (s *store) listSnapshots() (firstSegment kafka.Offset, err error) {
 	slices.SortFunc(s.snapshots, func(a, b snapshot) int {
 		return cmp.Or(cmp.Compare(a.id.EndOffset, b.id.EndOffset), cmp.Compare(a.id.Epoch, b.id.Epoch))
 	})
-	return firstSegment, nil
+	return firstSegment, pending, nil
 }
 
-// form makes a new log: the snapshot 0-0 holds the first voter set.
+// form makes a new log: the snapshot 0-0 holds the first voter set. One of several voters has a quorum-state before that, so
+// that a log without one is one that has lost it.
 func (s *store) form(voters []Voter, timestamp int64) error {
+	_, ok, err := readState(s.fs, s.dir)
+	if err != nil {
+		return err
+	}
+	if len(voters) > 1 && !ok {
+		if err := writeState(s.fs, s.dir, 0, kafka.NoNode, nil); err != nil {
+			return fmt.Errorf("form the metadata log: %w", err)
+		}
+	}
 	first := snapshot{index: 1, timestamp: timestamp, voters: votersAt{index: 1, voters: voters}}
 	size, err := writeSnapshotFile(s.fs, s.dir, first, func(func([]byte) error) error { return nil })
 	if err != nil {
@@ -176,6 +217,14 @@ func (s *store) recover(o Options, newest snapshot) error {
 	if err != nil {
 		return err
 	}
+	votes, several := false, false
+	for _, set := range append([][]Voter{newest.voters.voters}, s.sets...) {
+		_, mine := find(set, Voter{ID: o.NodeID, DirID: o.DirID})
+		votes, several = votes || mine, several || len(set) > 1
+	}
+	if !ok && votes && several {
+		return fmt.Errorf("%s has no %s, so whom this node voted for is not known: %w", s.dir, stateFile, ErrLost)
+	}
 	var epoch kafka.Epoch
 	var vote uint64
 	if ok {
@@ -193,12 +242,19 @@ func (s *store) recover(o Options, newest snapshot) error {
 		return err
 	}
 	commit = max(commit, newest.index)
-	if last := s.lastIndex(); commit > last {
+	switch last := s.lastIndex(); {
+	case commit <= last:
+	case !votes:
+		commit = newest.index // it promised nothing to anybody, and the leader has what is missing
+	case several:
+		return fmt.Errorf("%s: the log ends with raft index %d, but entries up to %d were committed: %w", s.dir, last, commit, ErrLost)
+	default:
 		return fmt.Errorf("%s: the log ends with raft index %d, but entries up to %d were committed; "+
 			"the disk has lost metadata, and nothing here can bring it back", s.dir, last, commit)
 	}
+	s.sets = nil
 	s.stored = &pb.HardState{Term: new(uint64(epoch)), Vote: new(vote), Commit: new(commit)}
-	s.initialConf = confState(newest.voters.voters)
+	s.initialConf = confState(newest.voters.voters, o.DirID)
 	return nil
 }
 
@@ -227,6 +283,24 @@ func (s *store) scan(from snapshot) error {
 			return fmt.Errorf("batch at offset %d of epoch %d follows offset %d of epoch %d", b.BaseOffset(), b.LeaderEpoch(), last.end, last.epoch)
 		}
 		s.positions = append(s.positions, positionOf(b))
+		if !b.Control() {
+			return nil
+		}
+		if err := s.keepVoters(b); err != nil {
+			return err
+		}
 		return checkIndex(b, s.lastIndex())
+	})
+}
+
+// keepVoters notes a voter set that the log states after the snapshot, committed or not.
+func (s *store) keepVoters(b batch.Batch) error {
+	return eachControl(b, func(kind batch.ControlType, value []byte) error {
+		if kind != batch.ControlKRaftVoters {
+			return nil
+		}
+		voters, _, err := parseVoters(value)
+		s.sets = append(s.sets, voters)
+		return err
 	})
 }

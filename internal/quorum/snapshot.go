@@ -26,15 +26,6 @@ func (s *store) lookup(end kafka.Offset) (index uint64, p position, ok bool) {
 	return s.first + uint64(i), s.positions[i], true
 }
 
-// addSnapshot makes a written snapshot the newest, and forgets the positions before the second newest: the entries between
-// stay readable for voters that are a little behind.
-func (s *store) addSnapshot(added snapshot) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.snapshots = append(s.snapshots, added)
-	s.forgetPositionsLocked(s.snapshots[len(s.snapshots)-2].index)
-}
-
 func (s *store) forgetPositionsLocked(before uint64) {
 	if before > s.first {
 		s.positions = slices.Clone(s.positions[before-s.first:])
@@ -122,7 +113,10 @@ func (q *Quorum) WriteSnapshot(id SnapshotID, emit func(record func([]byte) erro
 		return fmt.Errorf("write metadata snapshot %v: %w", id, err)
 	}
 	taken.sizeBytes = size
-	q.store.addSnapshot(taken)
+	if !q.store.addSnapshot(taken) {
+		q.snapshotDone(0, false)
+		return q.store.fs.Remove(filepath.Join(q.store.dir, id.file()))
+	}
 	q.snapshotDone(bytes, true)
 	q.o.Logger.Info("metadata snapshot written", "snapshot", id.String(), "bytes", size)
 	if err := q.store.retain(q.o.Now(), q.o.RetentionBytes, q.o.RetentionMs, highWatermark); err != nil {
@@ -138,7 +132,7 @@ func (q *Quorum) snapshotDone(covered int64, taken bool) {
 	defer q.mu.Unlock()
 	q.wishPending = false
 	if taken {
-		q.sinceSnapshot -= covered
+		q.sinceSnapshot = max(0, q.sinceSnapshot-covered)
 		q.snapshotEra++
 		q.overdue = false
 		q.members.forget(oldest)

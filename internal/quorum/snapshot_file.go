@@ -130,9 +130,9 @@ func (w *snapshotWriter) append(b batch.Batch) error {
 
 // readSnapshotHeader reads what the first batch of a snapshot file tells. A snapshot that Apache Kafka wrote has no index
 // and may have no voters: the index then is one more than its end offset, which for the snapshot 0-0 is what we give it.
-func readSnapshotHeader(fsys vfs.FS, dir string, id SnapshotID) (s snapshot, err error) {
+func readSnapshotHeader(fsys vfs.FS, path string, id SnapshotID) (s snapshot, err error) {
 	s = snapshot{id: id, index: uint64(id.EndOffset) + 1}
-	err = openSnapshot(fsys, dir, id, func(f vfs.File, size int64) error {
+	err = openSnapshot(fsys, path, func(f vfs.File, size int64) error {
 		s.sizeBytes = size
 		for b, err := range fileBatches(f, size) {
 			if err != nil {
@@ -176,12 +176,30 @@ func (s *snapshot) readHeader(b batch.Batch) error {
 	return err
 }
 
+// readWholeSnapshot reads a snapshot file that came from elsewhere, to the end, and returns what its first batch tells. One that
+// this program could not have written is refused: it has no index, or nobody may vote.
+func readWholeSnapshot(fsys vfs.FS, path string, id SnapshotID) (snapshot, error) {
+	s, err := readSnapshotHeader(fsys, path, id)
+	if err != nil {
+		return s, err
+	}
+	if len(s.voters.voters) == 0 || s.index == 0 || s.index > maxIndex {
+		return s, fmt.Errorf("snapshot %s: covers %d entries and has %d voters", path, s.index, len(s.voters.voters))
+	}
+	for _, err := range snapshotRecords(fsys, path) {
+		if err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
 // snapshotRecords yields the values of a snapshot's records, header and footer left out. A file without a footer is damaged.
 // A value is valid until the next one.
-func snapshotRecords(fsys vfs.FS, dir string, id SnapshotID) iter.Seq2[[]byte, error] {
+func snapshotRecords(fsys vfs.FS, path string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		stop := errors.New("stop")
-		err := openSnapshot(fsys, dir, id, func(f vfs.File, size int64) error {
+		err := openSnapshot(fsys, path, func(f vfs.File, size int64) error {
 			complete := false
 			for b, err := range fileBatches(f, size) {
 				if err != nil {
@@ -216,8 +234,7 @@ func snapshotRecords(fsys vfs.FS, dir string, id SnapshotID) iter.Seq2[[]byte, e
 }
 
 // openSnapshot calls use with the open file and adds the path to its error.
-func openSnapshot(fsys vfs.FS, dir string, id SnapshotID, use func(f vfs.File, size int64) error) (err error) {
-	path := filepath.Join(dir, id.file())
+func openSnapshot(fsys vfs.FS, path string, use func(f vfs.File, size int64) error) (err error) {
 	f, err := fsys.Open(path, 0)
 	if err != nil {
 		return err

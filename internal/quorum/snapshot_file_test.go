@@ -30,7 +30,7 @@ func emitAll(values [][]byte) func(func([]byte) error) error {
 }
 
 func readAll(fsys vfs.FS, dir string, id SnapshotID) (values [][]byte, err error) {
-	for v, err := range snapshotRecords(fsys, dir, id) {
+	for v, err := range snapshotRecords(fsys, filepath.Join(dir, id.file())) {
 		if err != nil {
 			return values, err
 		}
@@ -50,7 +50,7 @@ func TestSnapshotFileComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := readSnapshotHeader(disk, "/", s.id)
+	got, err := readSnapshotHeader(disk, "/"+s.id.file(), s.id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestDamagedSnapshots(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Close()
-		_, errHeader := readSnapshotHeader(disk, "/", s.id)
+		_, errHeader := readSnapshotHeader(disk, "/"+s.id.file(), s.id)
 		_, errRecords := readAll(disk, "/", s.id)
 		return errors.Join(errHeader, errRecords)
 	}

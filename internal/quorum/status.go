@@ -30,31 +30,28 @@ func (q *Quorum) Status() Status {
 	s := Status{LogStart: q.store.log.LogStart(), LogEnd: q.store.log.LogEnd(), LatestID: q.store.newestSnapshot().id}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s.LeaderID, s.Epoch, s.HighWatermark = q.leader, q.epoch, q.highWatermark
+	s.LeaderID, s.Epoch, s.HighWatermark = q.leader.ID, q.epoch, q.highWatermark
 	s.VoterSet = q.members.newest().voters
 	s.Observers = q.observersLocked(now)
 	for _, v := range s.VoterSet {
 		r := Replica{ID: v.ID, DirID: v.DirID, LogEnd: -1, LastFetchMs: -1, LastCaughtUpMs: -1}
 		if v.ID == q.self.ID && v.DirID == q.self.DirID {
 			r.LogEnd = s.LogEnd
-			if q.leader == q.self.ID {
+			if q.leadsLocked() {
 				r.LastFetchMs, r.LastCaughtUpMs = now, now // a leader keeps up with itself; Kafka says so too
 			}
+		} else if p, ok := q.peers[raftID(v.DirID)]; ok && q.leadsLocked() {
+			r.LogEnd, r.LastFetchMs, r.LastCaughtUpMs = p.LogEnd, p.LastFetchMs, p.LastCaughtUpMs
 		}
 		s.Voters = append(s.Voters, r)
 	}
 	return s
 }
 
-// Leader returns the leader, with the endpoints that the voter set gives it, and the epoch. ok is false while nobody is known
-// to lead.
-func (q *Quorum) Leader() (leader Voter, epoch kafka.Epoch, ok bool) {
+// Leader returns the leader of the metadata quorum and its epoch, as far as it is known here: its id, directory and controller
+// listeners. Changed is closed when that changes.
+func (q *Quorum) Leader() (v Voter, epoch kafka.Epoch, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, v := range q.members.newest().voters {
-		if v.ID == q.leader {
-			return v, q.epoch, true
-		}
-	}
-	return Voter{}, q.epoch, false
+	return q.leader, q.epoch, q.leader.ID != kafka.NoNode
 }

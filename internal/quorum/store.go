@@ -36,6 +36,7 @@ type store struct {
 	// For the loop alone.
 	stored      *pb.HardState // term and vote on disk
 	initialConf *pb.ConfState // voters of the snapshot that this run started from
+	sets        [][]Voter     // while open looks at the log: the voter sets that it states
 	tail        []*pb.Entry   // the newest entries, so that raft reads what it just wrote from memory
 	tailBytes   int
 	readErr     error // why Entries failed; raft itself has no way to say it
@@ -282,6 +283,6 @@ func limit(entries []*pb.Entry, maxSize uint64) []*pb.Entry {
 func (s *store) Snapshot() (*pb.Snapshot, error) {
 	newest := s.newestSnapshot()
 	return &pb.Snapshot{Data: []byte(newest.id.String()), Metadata: &pb.SnapshotMetadata{
-		ConfState: confState(newest.voters.voters), Index: new(newest.index), Term: new(uint64(newest.id.Epoch)),
+		ConfState: confState(newest.voters.voters, kafka.DirID{}), Index: new(newest.index), Term: new(uint64(newest.id.Epoch)),
 	}}, nil
 }

@@ -15,7 +15,7 @@
 //
 // Files: frame.go (reading frames), header.go (request headers), request.go (decode and encode requests), guard.go and layouts.go
 // (how much a frame may grow when decoded), response.go (encode and decode responses), code.go (error to code),
-// fetch_response.go and fetch_encode.go (the Fetch response).
+// private.go (our own API keys), fetch_response.go and fetch_encode.go (the Fetch response).
 //
 // Not obvious:
 //   - The response header of ApiVersions is always version 0: the client does not know yet what the broker speaks.

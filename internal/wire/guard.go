@@ -45,7 +45,7 @@ type layout struct {
 // guard returns how many bytes decoding body allocates, 0 if body is too small to do harm. It is an error if that is far
 // more than body is long, or if body is malformed.
 func guard(req kmsg.Request, body []byte) (growth int, err error) {
-	if len(body) < guardFromBytes {
+	if len(body) < guardFromBytes || isPrivate(req.Key()) { // a private body is not decoded here
 		return 0, nil
 	}
 	text, ok := layoutOf(req.Key(), req.GetVersion())

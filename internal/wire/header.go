@@ -104,8 +104,11 @@ func uvarint(b []byte) (v uint32, rest []byte, ok bool) {
 	return uint32(u), b[n:], true
 }
 
-// NewRequest returns an empty request with its version set. It reports false for a key that kmsg does not know.
+// NewRequest returns an empty request with its version set. It reports false for a key that is neither kmsg's nor private.
 func NewRequest(key, version int16) (kmsg.Request, bool) {
+	if isPrivate(key) {
+		return &PrivateRequest{APIKey: key, Version: version}, true
+	}
 	req := kmsg.RequestForKey(key)
 	if req == nil {
 		return nil, false
