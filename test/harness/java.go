@@ -26,43 +26,68 @@ type Kafka struct {
 // Java 17 or Maven.
 func ApacheKafka(t T, version string) *Kafka {
 	t.Helper()
+	return jars(t, func(maven string) (string, error) { return fetchKafka(maven, version) })
+}
+
+func fetchKafka(maven, version string) (string, error) {
+	artifacts := []string{"org.apache.kafka:kafka_2.13:" + version}
+	if strings.Compare(version, "3.3") >= 0 {
+		artifacts = append(artifacts, "org.apache.kafka:kafka-tools:"+version)
+	}
+	return fetchJars(maven, "kafka-"+version, artifacts)
+}
+
+// Jars fetches artifacts ("group:name:version" or "group:name:version:classifier") and what they need by Maven, once, into a
+// folder of the given name among the fetched packages.
+func Jars(t T, name string, artifacts ...string) *Kafka {
+	t.Helper()
+	return jars(t, func(maven string) (string, error) { return fetchJars(maven, name, artifacts) })
+}
+
+func jars(t T, fetch func(maven string) (string, error)) *Kafka {
+	t.Helper()
 	if testing.Testing() && testing.Short() {
 		t.Skip("each call of a Java tool takes a second or two")
 	}
 	java := Tool(t, "java", "install Java 17 or newer")
 	maven := Tool(t, "mvn", "install Maven")
-	dir, err := fetchKafka(maven, version)
+	dir, err := fetch(maven)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &Kafka{java: java, classPath: filepath.Join(dir, "*")}
 }
 
+// Behind is the same set of jars with classes of a folder before its own.
+func (k *Kafka) Behind(dir string) *Kafka {
+	return &Kafka{java: k.java, classPath: dir + string(filepath.ListSeparator) + k.classPath}
+}
+
+// ClassPath is where the JVM finds the classes.
+func (k *Kafka) ClassPath() string { return k.classPath }
+
 var fetching sync.Mutex
 
-func fetchKafka(maven, version string) (string, error) {
+func fetchJars(maven, name string, artifacts []string) (string, error) {
 	fetching.Lock()
 	defer fetching.Unlock()
 	base, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(base, "kafka-"+version)
+	dir := filepath.Join(base, name)
 	if _, err := os.Stat(filepath.Join(dir, "complete")); err == nil {
 		return dir, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	artifacts := []string{"kafka_2.13"}
-	if strings.Compare(version, "3.3") >= 0 {
-		artifacts = append(artifacts, "kafka-tools")
-	}
 	var pom strings.Builder
 	pom.WriteString(`<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>` +
-		`<groupId>moldau.test</groupId><artifactId>kafka</artifactId><version>1</version><dependencies>`)
+		`<groupId>moldau.test</groupId><artifactId>jars</artifactId><version>1</version><dependencies>`)
 	for _, a := range artifacts {
-		fmt.Fprintf(&pom, `<dependency><groupId>org.apache.kafka</groupId><artifactId>%s</artifactId><version>%s</version></dependency>`, a, version)
+		part := append(strings.Split(a, ":"), "")
+		fmt.Fprintf(&pom, `<dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version><classifier>%s</classifier></dependency>`, part[0], part[1], part[2], part[3])
 	}
 	pom.WriteString(`</dependencies></project>`)
 	if err := os.WriteFile(filepath.Join(dir, "pom.xml"), []byte(pom.String()), 0o644); err != nil {
@@ -71,7 +96,7 @@ func fetchKafka(maven, version string) (string, error) {
 	cmd := exec.Command(maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory="+dir, "-DincludeScope=runtime")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("fetch Apache Kafka %s: %w\n%s", version, err, out)
+		return "", fmt.Errorf("fetch %s: %w\n%s", name, err, out)
 	}
 	return dir, os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644)
 }
