@@ -98,7 +98,9 @@ func (a *app) deleteRecords(ctx context.Context, cl *client, c *clusterFlags, of
 		done = append(done, deletedRecords{o.Topic, o.Partition, -1, err.Error()})
 	}
 	if len(there) > 0 {
+		shown := a.progress(c.json(), "deleting records", 0, countUnit)
 		deleted, err := cl.admin.DeleteRecords(ctx, there)
+		shown.done()
 		if err != nil {
 			return err
 		}

@@ -58,6 +58,10 @@ func (a *app) dumpLogCommand() *cobra.Command {
 		f.print = f.print || asked
 		out := bufio.NewWriterSize(a.stdout, 64<<10)
 		d := &dump{dumpFlags: f, decode: decode, out: out}
+		if !a.terminal { // else one sees how far it is
+			d.shown = a.progress(false, "dumped", logBytes(f.files), byteUnit)
+			defer d.shown.done()
+		}
 		for file := range strings.SplitSeq(f.files, ",") {
 			err = errors.Join(err, d.file(strings.TrimSpace(file)))
 		}
@@ -71,7 +75,19 @@ type dump struct {
 	dumpFlags
 	decode dumpDecoder
 	out    io.Writer
+	shown  *progress // counts the bytes of logs
 	faults []string
+}
+
+// logBytes is how large the logs among files are, by comma. One that is not there counts nothing.
+func logBytes(files string) (total int64) {
+	for file := range strings.SplitSeq(files, ",") {
+		file = strings.TrimSpace(file)
+		if info, err := os.Stat(file); err == nil && strings.HasSuffix(file, ".log") {
+			total += info.Size()
+		}
+	}
+	return total
 }
 
 func (d *dump) file(path string) error {
@@ -157,6 +173,7 @@ func (d *dump) log(path string) error {
 	last := int64(-1)
 	rest, err := batches(path, 0, d.maxBytes, func(b batch.Batch, position int64) error {
 		d.batch(b, position)
+		d.shown.add(int64(b.Size()))
 		if !d.deep && !d.print {
 			return nil
 		}

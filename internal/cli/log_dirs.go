@@ -82,13 +82,17 @@ func (a *app) logDirs(ctx context.Context, cl *client, c *clusterFlags, brokers,
 		fmt.Fprintf(a.stdout, "Querying brokers for log directories information\nReceived log directory information from brokers %s\n", ids(wanted))
 	}
 	doc := logDirsJSON{Version: 1}
+	shown := a.progress(c.json(), "asking brokers", int64(len(wanted)), countUnit)
+	defer shown.done()
 	for _, id := range wanted {
 		dirs, err := cl.admin.DescribeBrokerLogDirs(ctx, id, nil)
 		if err != nil {
 			return fmt.Errorf("broker %d: %w", id, err)
 		}
 		doc.Brokers = append(doc.Brokers, logDirsBroker{id, describedDirs(dirs, only)})
+		shown.add(1)
 	}
+	shown.done()
 	return json.NewEncoder(a.stdout).Encode(doc)
 }
 

@@ -22,6 +22,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	terminal       bool             // stdout is one: somebody reads along
+	watched        bool             // stderr is one: progress has somebody to see it
 	signals        <-chan os.Signal // SIGINT and SIGTERM
 	echo           time.Duration    // so long after a signal another is the same one, sent twice
 	build          func(c *config.Config, logger *slog.Logger) (running, error)
@@ -32,7 +33,7 @@ func Main() int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout), signals: signals, echo: 300 * time.Millisecond, build: buildNode}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout), watched: isTerminal(os.Stderr), signals: signals, echo: 300 * time.Millisecond, build: buildNode}
 	return a.run(os.Args[1:])
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ func (a *app) perfConsume(ctx context.Context, c *clusterFlags, f perfConsumeFla
 			}
 			fmt.Fprintln(a.stdout, first+", data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec")
 		}
-		all, err := a.perfPoll(ctx, cl, f, start)
+		all, err := a.perfPoll(ctx, cl, f, start, c.json())
 		if err != nil {
 			return err
 		}
@@ -121,7 +122,10 @@ func (a *app) perfConsume(ctx context.Context, c *clusterFlags, f perfConsumeFla
 }
 
 // perfPoll reads until there is enough or nothing comes.
-func (a *app) perfPoll(ctx context.Context, cl *client, f perfConsumeFlags, start time.Time) (perfRead, error) {
+func (a *app) perfPoll(ctx context.Context, cl *client, f perfConsumeFlags, start time.Time, json bool) (perfRead, error) {
+	shown := a.progress(json, cmp.Or(f.topic, f.include), f.records, countUnit)
+	defer shown.done()
+	report := shown.lines(a, a.stdout)
 	all := perfRead{Start: start, End: start}
 	reported := all
 	for all.Records < f.records {
@@ -140,6 +144,7 @@ func (a *app) perfPoll(ctx context.Context, cl *client, f perfConsumeFlags, star
 		if fetches.Empty() && over {
 			break
 		}
+		shown.add(int64(fetches.NumRecords()))
 		fetches.EachRecord(func(r *kgo.Record) {
 			all.Records++
 			all.Bytes += int64(len(r.Key) + len(r.Value))
@@ -149,7 +154,7 @@ func (a *app) perfPoll(ctx context.Context, cl *client, f perfConsumeFlags, star
 		}
 		all.End = time.Now()
 		if f.detailed && all.End.Sub(reported.End) >= time.Duration(f.intervalMs)*time.Millisecond {
-			fmt.Fprintf(a.stdout, "%s, 0, %s\n", javaTime(all.End), all.line(perfRead{Start: reported.End, Records: reported.Records, Bytes: reported.Bytes}, 0))
+			fmt.Fprintf(report, "%s, 0, %s\n", javaTime(all.End), all.line(perfRead{Start: reported.End, Records: reported.Records, Bytes: reported.Bytes}, 0))
 			reported = all
 		}
 	}

@@ -8,10 +8,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,12 +18,12 @@ import (
 
 // perfProduceFlags are those of ProducerPerformance.
 type perfProduceFlags struct {
-	topic, payloadFile, delimiter string
-	records                       int64
-	size                          int
-	throughput                    float64
-	monotonic                     bool
-	reportMs                      int64
+	topic, payloadFile, delimiter, keys, transaction string
+	records, warmup, keyRange, seed                  int64
+	size                                             int
+	throughput                                       float64
+	monotonic                                        bool
+	reportMs, commitMs                               int64
 }
 
 // perfProducerCommand is Kafka's kafka-producer-perf-test.sh (ProducerPerformance).
@@ -44,7 +42,13 @@ func (a *app) perfProducerCommand() *cobra.Command {
 	flags.BoolVar(&f.monotonic, "payload-monotonic", false, "values are the numbers from 0 instead")
 	flags.Float64Var(&f.throughput, "throughput", -1, "records per `second`; -1: no limit")
 	flags.Int64Var(&f.reportMs, "reporting-interval", 5000, "`milliseconds` from one report to the next")
-	flags.Bool("print-metrics", false, "taken for Kafka's sake")
+	flags.Int64Var(&f.warmup, "warmup-records", 0, "how `many` of the first records a second summary leaves out")
+	flags.StringVar(&f.keys, "key-distribution", "none", "keys: `none`, range (one after the other) or random, of the numbers below --record-key-range")
+	flags.Int64Var(&f.keyRange, "record-key-range", 0, "how `many` keys there are")
+	flags.Int64Var(&f.seed, "random-seed", 0, "another `number` gives other random keys and values")
+	flags.StringVar(&f.transaction, "transactional-id", "", "send in transactions of this `id`")
+	flags.Int64Var(&f.commitMs, "transaction-duration-ms", 3000, "`milliseconds` that each transaction lasts; alone, of an id that is made up")
+	flags.Bool("print-metrics", false, "has no effect: what a Java producer measures is not measured here")
 	cmd.Args = cobra.ArbitraryArgs // --producer-props takes several words
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, arg := range args {
@@ -53,9 +57,49 @@ func (a *app) perfProducerCommand() *cobra.Command {
 			}
 		}
 		c.properties = append(c.properties, args...)
+		if f.transaction == "" && flags.Changed("transaction-duration-ms") {
+			f.transaction = fmt.Sprintf("performance-producer-%d-%d", os.Getpid(), time.Now().UnixNano())
+		}
+		if flags.Changed("print-metrics") {
+			fmt.Fprintln(a.stderr, "moldau: warning: --print-metrics has no effect: what a Java producer measures is not measured here")
+		}
 		return a.perfProduce(cmd.Context(), c, f)
 	}
 	return cmd
+}
+
+func (f *perfProduceFlags) check() error {
+	bad := ""
+	switch {
+	case f.topic == "" || f.records <= 0 || f.reportMs <= 0:
+		bad = "--topic and --num-records are required, and --reporting-interval is above 0"
+	case f.warmup < 0 || f.warmup >= f.records:
+		bad = "--warmup-records has to be below --num-records"
+	case f.keys != "none" && f.keys != "range" && f.keys != "random":
+		bad = "--key-distribution " + f.keys + ": want none, range or random"
+	case f.keys != "none" && f.keyRange <= 0:
+		bad = "--key-distribution " + f.keys + " needs --record-key-range above 0"
+	case f.keys == "none" && f.keyRange != 0:
+		bad = "--record-key-range needs --key-distribution range or random"
+	case f.commitMs <= 0:
+		bad = "--transaction-duration-ms has to be above 0"
+	}
+	if bad == "" {
+		return nil
+	}
+	return &failure{exitUsage, errors.New(bad)}
+}
+
+// keyOf returns what gives the key of each record; nil is none.
+func (f *perfProduceFlags) keyOf() func(i int64) []byte {
+	random := rand.New(rand.NewPCG(uint64(f.seed), 1))
+	switch f.keys {
+	case "range":
+		return func(i int64) []byte { return strconv.AppendInt(nil, i%f.keyRange, 10) }
+	case "random":
+		return func(int64) []byte { return strconv.AppendInt(nil, random.Int64N(f.keyRange), 10) }
+	}
+	return func(int64) []byte { return nil }
 }
 
 // payloads returns what gives the value of each record. The same flags give the same values.
@@ -69,7 +113,7 @@ func (f perfProduceFlags) payloads() (func(i int64) []byte, error) {
 	if kinds != 1 {
 		return nil, errors.New("want exactly one of --record-size, --payload-file, --payload-monotonic")
 	}
-	random := rand.New(rand.NewPCG(0, 0))
+	random := rand.New(rand.NewPCG(uint64(f.seed), 0))
 	if f.monotonic {
 		return func(i int64) []byte { return strconv.AppendInt(nil, i, 10) }, nil
 	}
@@ -95,139 +139,81 @@ func (f perfProduceFlags) payloads() (func(i int64) []byte, error) {
 }
 
 func (a *app) perfProduce(ctx context.Context, c *clusterFlags, f perfProduceFlags) error {
-	if f.topic == "" || f.records <= 0 || f.reportMs <= 0 {
-		return &failure{exitUsage, errors.New("--topic and --num-records are required, and --reporting-interval is above 0")}
+	if err := f.check(); err != nil {
+		return err
 	}
 	payload, err := f.payloads()
 	if err != nil {
 		return &failure{exitUsage, err}
 	}
+	opts := []kgo.Opt{kgo.DefaultProduceTopic(f.topic), kgo.AllowAutoTopicCreation()}
+	if f.transaction != "" {
+		opts = append(opts, kgo.TransactionalID(f.transaction))
+	}
 	return a.on(ctx, c, func(ctx context.Context, cl *client) error {
-		report := io.Writer(a.stdout)
+		shown := a.progress(c.json(), f.topic, f.records, countUnit)
+		defer shown.done()
+		report := shown.lines(a, a.stdout)
 		if c.json() {
 			report = a.stderr
 		}
-		stats := newPerfStats(report, time.Duration(f.reportMs)*time.Millisecond)
-		start := time.Now()
-		for i := int64(0); i < f.records && ctx.Err() == nil && stats.failure() == nil; i++ {
-			value, sent := payload(i), time.Now()
-			cl.Produce(ctx, &kgo.Record{Value: value}, func(_ *kgo.Record, err error) { stats.done(sent, len(value), err) })
-			if f.throughput > 0 {
-				// Sleep only once a millisecond's worth is ahead, since a sleep is rarely shorter.
-				if ahead := time.Duration(float64(i+1)/f.throughput*float64(time.Second)) - time.Since(start); ahead > time.Millisecond {
-					select {
-					case <-time.After(ahead):
-					case <-ctx.Done():
-					}
+		if f.warmup > 0 {
+			fmt.Fprintf(report, "Warmup first %d records. Steady state results will print after the complete test summary.\n", f.warmup)
+		}
+		stats := newPerfStats(report, time.Duration(f.reportMs)*time.Millisecond, f.warmup, shown)
+		if err := f.send(ctx, cl, stats, payload, f.keyOf()); err != nil {
+			return err
+		}
+		total := stats.total()
+		shown.done()
+		return a.result(c, total, func(w io.Writer) {
+			total.print(w, "")
+			if total.Steady != nil {
+				total.Steady.print(w, "steady state ")
+			}
+		})
+	}, opts...)
+}
+
+// send sends all records, in transactions if that was asked for, and waits for their acknowledgements.
+func (f *perfProduceFlags) send(ctx context.Context, cl *client, stats *perfStats, payload, key func(i int64) []byte) error {
+	start := time.Now()
+	var begun time.Time // of the open transaction
+	commit := func() error {
+		if err := cl.Flush(ctx); err != nil || f.transaction == "" {
+			return err
+		}
+		if err := cl.EndTransaction(ctx, kgo.TransactionEndTry(stats.failure() == nil)); err != nil {
+			return fmt.Errorf("end a transaction of %s: %w", f.transaction, err)
+		}
+		return nil
+	}
+	for i := int64(0); i < f.records && ctx.Err() == nil && stats.failure() == nil; i++ {
+		if f.transaction != "" && time.Since(begun) >= time.Duration(f.commitMs)*time.Millisecond {
+			if i > 0 {
+				if err := commit(); err != nil {
+					return err
+				}
+			}
+			if err := cl.BeginTransaction(); err != nil {
+				return err
+			}
+			begun = time.Now()
+		}
+		value, sent := payload(i), time.Now()
+		cl.Produce(ctx, &kgo.Record{Key: key(i), Value: value}, func(_ *kgo.Record, err error) { stats.done(i, sent, len(value), err) })
+		if f.throughput > 0 {
+			// Sleep only once a millisecond's worth is ahead, since a sleep is rarely shorter.
+			if ahead := time.Duration(float64(i+1)/f.throughput*float64(time.Second)) - time.Since(start); ahead > time.Millisecond {
+				select {
+				case <-time.After(ahead):
+				case <-ctx.Done():
 				}
 			}
 		}
-		if err := cl.Flush(ctx); err != nil {
-			return err
-		}
-		if err := stats.failure(); err != nil {
-			return err
-		}
-		return a.result(c, stats.total(), func(w io.Writer) { stats.printTotal(w) })
-	}, kgo.DefaultProduceTopic(f.topic), kgo.AllowAutoTopicCreation())
-}
-
-// perfStats counts acknowledged records. Latencies are kept in whole milliseconds, at most half a million of them.
-type perfStats struct {
-	w        io.Writer
-	interval time.Duration
-
-	mu        sync.Mutex
-	err       error
-	start     time.Time
-	all       perfWindow
-	window    perfWindow
-	latencies []int32
-	every     int64 // one in so many is kept
-}
-
-type perfWindow struct {
-	since          time.Time
-	records, bytes int64
-	sum, max       int64 // ms
-}
-
-func newPerfStats(w io.Writer, interval time.Duration) *perfStats {
-	now := time.Now()
-	return &perfStats{w: w, interval: interval, start: now, all: perfWindow{since: now}, window: perfWindow{since: now}, every: 1}
-}
-
-func (s *perfStats) failure() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
-}
-
-func (s *perfStats) done(sent time.Time, size int, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
-		if s.err == nil {
-			s.err = err // the first one is enough to tell
-		}
-		return
 	}
-	ms := time.Since(sent).Milliseconds()
-	for _, w := range []*perfWindow{&s.all, &s.window} {
-		w.records++
-		w.bytes += int64(size)
-		w.sum += ms
-		w.max = max(w.max, ms)
+	if err := commit(); err != nil {
+		return err
 	}
-	if s.all.records%s.every == 0 {
-		if s.latencies = append(s.latencies, int32(ms)); len(s.latencies) == 500_000 {
-			for i := range 250_000 {
-				s.latencies[i] = s.latencies[2*i+1]
-			}
-			s.latencies, s.every = s.latencies[:250_000], 2*s.every
-		}
-	}
-	if now := time.Now(); now.Sub(s.window.since) >= s.interval {
-		w := s.window
-		seconds := now.Sub(w.since).Seconds()
-		fmt.Fprintf(s.w, "%d records sent, %.1f records/sec (%.2f MB/sec), %.1f ms avg latency, %.1f ms max latency.\n",
-			w.records, float64(w.records)/seconds, float64(w.bytes)/seconds/(1<<20), float64(w.sum)/float64(w.records), float64(w.max))
-		s.window = perfWindow{since: now}
-	}
-}
-
-// perfTotal is the whole run.
-type perfTotal struct {
-	Records    int64   `json:"records"`
-	PerSecond  float64 `json:"recordsPerSecond"`
-	MBPerSec   float64 `json:"mebibytesPerSecond"`
-	AvgMs      float64 `json:"avgLatencyMs"`
-	MaxMs      int64   `json:"maxLatencyMs"`
-	P50        int32   `json:"p50LatencyMs"`
-	P95        int32   `json:"p95LatencyMs"`
-	P99        int32   `json:"p99LatencyMs"`
-	P999       int32   `json:"p999LatencyMs"`
-	DurationMs int64   `json:"durationMs"`
-}
-
-func (s *perfStats) total() perfTotal {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	took := time.Since(s.start)
-	slices.Sort(s.latencies)
-	at := func(share float64) int32 {
-		if len(s.latencies) == 0 {
-			return 0
-		}
-		return s.latencies[min(len(s.latencies)-1, int(share*float64(len(s.latencies))))]
-	}
-	w := s.all
-	return perfTotal{w.records, float64(w.records) / took.Seconds(), float64(w.bytes) / took.Seconds() / (1 << 20),
-		float64(w.sum) / float64(max(1, w.records)), w.max, at(0.5), at(0.95), at(0.99), at(0.999), took.Milliseconds()}
-}
-
-func (s *perfStats) printTotal(w io.Writer) {
-	t := s.total()
-	fmt.Fprintf(w, "%d records sent, %.6f records/sec (%.2f MB/sec), %.2f ms avg latency, %.2f ms max latency, %d ms 50th, %d ms 95th, %d ms 99th, %d ms 99.9th.\n",
-		t.Records, t.PerSecond, t.MBPerSec, t.AvgMs, float64(t.MaxMs), t.P50, t.P95, t.P99, t.P999)
+	return stats.failure()
 }
