@@ -15,7 +15,7 @@ const (
 	OriginTopic         Origin = 1
 	OriginBroker        Origin = 2 // dynamic, this broker
 	OriginDefaultBroker Origin = 3 // dynamic, all brokers
-	OriginStatic        Origin = 4 // file or command line
+	OriginStatic        Origin = 4 // file, environment or command line
 	OriginDefault       Origin = 5
 	OriginBrokerLogger  Origin = 6
 	OriginClientMetrics Origin = 7
@@ -55,47 +55,93 @@ func (c *Config) DescribeBroker() []Entry {
 	}
 	var entries []Entry
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		row, known := brokerRow(name)
-		if !known {
-			entries = append(entries, Entry{Name: name, Origin: OriginStatic, ReadOnly: true, Sensitive: true, Synonyms: []Synonym{{Name: name, Origin: OriginStatic}}})
-			continue
-		}
-		e := Entry{Name: name, Type: row.Type, ReadOnly: row.Dynamic == ReadOnly, Sensitive: row.Type == Password, Text: row.Text}
-		e.Synonyms = c.synonyms(name, row)
+		e := c.brokerEntry(name)
 		e.Origin = OriginDefault
 		if len(e.Synonyms) > 0 {
 			e.Origin = e.Synonyms[0].Origin
 		}
-		if raw, ok := c.static(name); ok {
-			e.Value = visible(row, raw)
-		} else if row.Name == name && !row.Unset {
-			e.Value = visible(row, row.Default)
+		if row, known := brokerRow(name); known {
+			if raw, ok := either(c.set, name); ok {
+				e.Value = visible(row, raw)
+			} else if row.Name == name && !row.Unset {
+				e.Value = visible(row, row.Default)
+			}
 		}
 		entries = append(entries, e)
 	}
 	return entries
 }
 
+// DescribeBrokers returns what was set dynamically for all brokers, sorted by name.
+func (c *Config) DescribeBrokers() []Entry {
+	var entries []Entry
+	for _, name := range slices.Sorted(maps.Keys(c.all)) {
+		e := c.brokerEntry(name)
+		e.Origin = OriginDefaultBroker
+		e.Synonyms = slices.DeleteFunc(e.Synonyms, func(s Synonym) bool { return s.Origin != OriginDefaultBroker })
+		if row, known := brokerRow(name); known {
+			e.Value = visible(row, c.all[name])
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// brokerEntry is an entry but for its value and origin.
+func (c *Config) brokerEntry(name string) Entry {
+	row, known := brokerRow(name)
+	if !known {
+		row = &Row{Name: name, Type: Password} // it may be one
+		return Entry{Name: name, ReadOnly: true, Sensitive: true, Synonyms: c.synonyms(name, row)}
+	}
+	return Entry{
+		Name: name, Type: row.Type, ReadOnly: row.Dynamic == ReadOnly || row.Name != name, Sensitive: row.Type == Password, Text: row.Text,
+		Synonyms: c.synonyms(name, row),
+	}
+}
+
 // DescribeTopic returns the settings of a topic sorted by name; overrides are the topic's own. Mirrors
 // ConfigHelper.createTopicConfigEntry.
 func (c *Config) DescribeTopic(overrides map[string]string) []Entry {
+	return c.describe(TopicScope, overrides, OriginTopic)
+}
+
+// DescribeGroup returns the settings of a group sorted by name; overrides are the group's own. Mirrors
+// ConfigHelper.createGroupConfigEntry.
+func (c *Config) DescribeGroup(overrides map[string]string) []Entry {
+	entries := c.describe(GroupScope, overrides, OriginGroup)
+	for i := range entries {
+		if e := &entries[i]; len(e.Synonyms) == 0 {
+			e.Synonyms = []Synonym{{e.Name, e.Value, OriginDefault}}
+		}
+	}
+	return entries
+}
+
+// DescribeClientMetrics returns the settings of a subscription to metrics of clients (KIP-714).
+func (c *Config) DescribeClientMetrics(overrides map[string]string) []Entry {
+	return c.describe(ClientMetricsScope, overrides, OriginClientMetrics)
+}
+
+// describe returns the settings of something that has its own over the broker's.
+func (c *Config) describe(scope Scope, overrides map[string]string, origin Origin) []Entry {
 	var entries []Entry
-	for _, row := range Rows(TopicScope) {
+	for _, row := range Rows(scope) {
 		own, overridden := overrides[row.Name]
 		if row.Hidden && !overridden {
 			continue
 		}
 		e := Entry{Name: row.Name, Type: row.Type, Origin: OriginDefault, Text: row.Text}
-		switch v := c.topicValue(&row, overrides); {
+		switch v := c.valueOver(&row, overrides); {
 		case row.Type == Int || row.Type == Long:
 			e.Value = text(strconv.FormatInt(v.number, 10))
 		case overridden:
 			e.Value = visible(&row, own)
 		default:
-			e.Value = visible(&row, c.topicRaw(&row))
+			e.Value = visible(&row, c.brokersText(&row))
 		}
 		if overridden {
-			e.Synonyms = append(e.Synonyms, Synonym{row.Name, e.Value, OriginTopic})
+			e.Synonyms = append(e.Synonyms, Synonym{row.Name, e.Value, origin})
 		}
 		if len(row.Synonyms) > 0 {
 			first := row.Synonyms[0].Name
@@ -109,8 +155,9 @@ func (c *Config) DescribeTopic(overrides map[string]string) []Entry {
 	return entries
 }
 
-// topicRaw is the text of a topic's default, for the types that have no unit to convert.
-func (c *Config) topicRaw(row *Row) string {
+// brokersText is the text of the broker's value for a key of a topic or a group, for the types that have no unit to
+// convert.
+func (c *Config) brokersText(row *Row) string {
 	for _, link := range row.Synonyms {
 		if s, ok := c.set[link.Name]; ok {
 			return s.raw
@@ -119,14 +166,24 @@ func (c *Config) topicRaw(row *Row) string {
 	return row.Default
 }
 
-// synonyms lists the settings that decide a broker's key: those given, then the defaults. Mirrors
-// ConfigHelper.configSynonyms, which also drops what comes before the key itself: retention in hours is no synonym of
-// log.retention.ms unless log.retention.ms is set.
+// synonyms lists the settings that decide a broker's key: the dynamic ones, those given before the start, then the
+// defaults. Mirrors ConfigHelper.configSynonyms, which also drops what comes before the key itself: retention in hours is
+// no synonym of log.retention.ms unless log.retention.ms is set.
 func (c *Config) synonyms(name string, row *Row) []Synonym {
 	var all []Synonym
 	family := c.family(name)
+	for _, layer := range []struct {
+		values map[string]string
+		origin Origin
+	}{{c.own, OriginBroker}, {c.all, OriginDefaultBroker}} {
+		for _, key := range family {
+			if raw, ok := layer.values[key]; ok {
+				all = append(all, Synonym{key, visible(row, raw), layer.origin})
+			}
+		}
+	}
 	for _, key := range family {
-		if raw, ok := c.static(key); ok {
+		if raw, ok := either(c.static, key); ok {
 			all = append(all, Synonym{key, visible(row, raw), OriginStatic})
 		}
 	}
@@ -144,7 +201,7 @@ func (c *Config) synonyms(name string, row *Row) []Synonym {
 // family returns a key together with those that stand in for it, highest precedence first
 // (DynamicBrokerConfig.brokerConfigSynonyms).
 func (c *Config) family(name string) []string {
-	if strings.HasPrefix(name, "listener.name.") {
+	if strings.HasPrefix(name, listenerPrefix) {
 		if row, ok := brokerRow(name); ok {
 			return []string{name, row.Name}
 		}
@@ -163,13 +220,13 @@ func (c *Config) family(name string) []string {
 	return []string{name}
 }
 
-// static returns what was given for a key. node.id and broker.id set each other.
-func (c *Config) static(name string) (string, bool) {
-	if s, ok := c.set[name]; ok {
+// either returns what is set for a key. node.id and broker.id set each other.
+func either(set map[string]setting, name string) (string, bool) {
+	if s, ok := set[name]; ok {
 		return s.raw, true
 	}
 	other := map[string]string{"node.id": "broker.id", "broker.id": "node.id"}[name]
-	s, ok := c.set[other]
+	s, ok := set[other]
 	return s.raw, ok
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -132,10 +133,60 @@ func documentation() string {
 
 Generated from the table in internal/config by ` + "`go test ./internal/config -update`" + `.
 
-A node reads a file in Java's properties format, ` + "`moldau serve server.properties`" + `, and then each
-` + "`--override key=value`" + ` of the command line. The keys are those of Apache Kafka 4.4, and a file written for Kafka
-starts here. All that is wrong with a file is told at once, with line, key, value and what is allowed. A key that is nearly
-a real one is an error; one that nobody knows is a warning.
+The keys are those of Apache Kafka 4.4, and a file written for Kafka starts here. All that is wrong with a configuration is
+told at once, each with its place, key, value and what is allowed. A key that is nearly a real one is an error; one that
+nobody knows is a warning.
+
+## Where a value comes from
+
+Later counts more. DescribeConfigs, and ` + "`moldau configs --describe --all`" + `, show every source of a key.
+
+| source | how | as DescribeConfigs calls it |
+|---|---|---|
+| default | the tables below | DEFAULT_CONFIG |
+| file | Java's properties format, ` + "`moldau serve server.properties`" + ` | STATIC_BROKER_CONFIG |
+| environment | variables, see below | STATIC_BROKER_CONFIG |
+| flags | ` + "`--override key=value`" + `, which may be repeated | STATIC_BROKER_CONFIG |
+| dynamic, all brokers | ` + "`moldau configs --alter --broker-defaults --add-config …`" + ` | DYNAMIC_DEFAULT_BROKER_CONFIG |
+| dynamic, one broker | ` + "`moldau configs --alter --broker 1 --add-config …`" + ` | DYNAMIC_BROKER_CONFIG |
+| a topic's own | ` + "`moldau configs --alter --topic orders --add-config …`" + ` | DYNAMIC_TOPIC_CONFIG |
+| a group's own | ` + "`moldau configs --alter --group audit --add-config …`" + ` | GROUP_CONFIG |
+
+Dynamic settings lie in the metadata log, take effect at once and survive restarts. The column *dynamic* says which keys can
+be set so: per broker, or for one broker or all. Any other is refused, as in Apache Kafka. A dynamic value takes the place of
+those keys too that stand in for its own: log.retention.ms set so counts more than log.retention.minutes in the file.
+Two more kinds of resource are stored and described: client-metrics, and broker-loggers, of which there is one, ` + "`root`" + `;
+its level lasts until the node stops, as in Apache Kafka.
+
+## Environment
+
+A variable sets a key if its name begins with ` + "`MOLDAU_`, `KAFKA_` or `KAFKA_CFG_`" + ` (Bitnami's). The rest is the key in
+upper case with an underscore for each dot. Names of listeners may hold what else would be lost, and there Apache's image and
+Confluent's differ. Both are read; which one is meant follows from the names in listeners.
+
+| character | Apache's image (KIP-975) | Confluent's image |
+|---|---|---|
+| ` + "`.`" + ` | ` + "`_`" + ` | ` + "`_`" + ` |
+| ` + "`_`" + ` | ` + "`__`" + ` | ` + "`___`" + ` |
+| ` + "`-`" + ` | ` + "`___`" + ` | ` + "`__`" + ` |
+
+So ` + "`KAFKA_LOG_RETENTION_HOURS=24`" + ` is log.retention.hours=24, and ` + "`KAFKA_LISTENER_NAME_SASL__A_MAX_CONNECTIONS=5`" + `
+is listener.name.sasl_a.max.connections=5 where there is a listener SASL_A.
+
+| variable | what it does |
+|---|---|
+| ` + "`CLUSTER_ID`, `KAFKA_KRAFT_CLUSTER_ID`" + ` | sets cluster.id |
+| ` + "`KAFKA_LOG4J_ROOT_LOGLEVEL`" + ` | sets log.level |
+`)
+	for _, name := range slices.Sorted(maps.Keys(environmentOfImages)) {
+		if why := environmentOfImages[name]; why != "" {
+			fmt.Fprintf(&b, "| `%s` | nothing: %s |\n", name, cell(why))
+		}
+	}
+	b.WriteString(`
+Two variables that set one key to different values are an error, and so is a variable whose name is nearly a key's. What
+Kubernetes and Docker set for a service called kafka or moldau, such as KAFKA_SERVICE_HOST or KAFKA_PORT=tcp://…, is left
+alone.
 
 `)
 	for _, section := range sections() {
@@ -143,9 +194,9 @@ a real one is an error; one that nobody knows is a warning.
 		if len(rows) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "## %s\n\n| key | type | default | allowed | meaning |\n|---|---|---|---|---|\n", section.title)
+		fmt.Fprintf(&b, "## %s\n\n| key | type | default | allowed | dynamic | meaning |\n|---|---|---|---|---|---|\n", section.title)
 		for _, r := range rows {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.Name, r.Type, defaultText(r), cell(r.Check.Allowed), cell(r.Text))
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", r.Name, r.Type, defaultText(r), cell(r.Check.Allowed), dynamicText(r), cell(r.Text))
 		}
 		b.WriteString("\n")
 	}
@@ -167,6 +218,22 @@ Set on a topic. Where a topic says nothing, the broker's key in the third column
 			}
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", r.Name, r.Type, strings.Join(links, ", "), defaultText(r), cell(r.Check.Allowed), cell(r.Text))
+	}
+	b.WriteString(`
+## Groups and metrics of clients
+
+Set on a group, or on a subscription to metrics. They are checked, stored and described; the groups that obey them, and
+the collection of metrics, are not served yet. The broker's keys of the same name with min and max bound a group's.
+
+| key | type | broker's key | default | allowed | meaning |
+|---|---|---|---|---|---|
+`)
+	for _, r := range slices.Concat(groupConfigRows, clientMetricsRows) {
+		link := ""
+		if len(r.Synonyms) > 0 {
+			link = "`" + r.Synonyms[0].Name + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", r.Name, r.Type, link, defaultText(r), cell(r.Check.Allowed), cell(r.Text))
 	}
 	b.WriteString(`
 ## Accepted without effect
@@ -218,6 +285,10 @@ func scopeText(r Row) string {
 		return " (topic)"
 	}
 	return ""
+}
+
+func dynamicText(r Row) string {
+	return map[Dynamic]string{ReadOnly: "", PerBroker: "per broker", ClusterWide: "yes"}[r.Dynamic]
 }
 
 func defaultText(r Row) string {

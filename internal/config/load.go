@@ -7,17 +7,21 @@ import (
 	"strings"
 )
 
-// Source is the text that a Config is read from, lowest precedence first.
+// Source is what a Config is read from, lowest precedence first.
 type Source struct {
 	File      string   // name for messages; "" = no file, the built-in start on loopback
 	Text      []byte   // the content of that file
+	Env       []string // "NAME=value" of the process; only names that can be settings count
 	Overrides []string // "key=value" from the command line
 }
 
 // Config is a checked configuration. The zero value is not usable: Load or Default makes one.
 type Config struct {
-	set  map[string]setting // as given, by key; only keys that have a row or that nobody knows
-	node Node
+	static   map[string]setting // as given before the start, by key; only keys that have a row or that nobody knows
+	own, all map[string]string  // dynamic: of this broker alone, and of every broker
+	set      map[string]setting // in force: own over all over static
+	file     string             // where keys that were not given could stand
+	node     Node
 }
 
 // Warning is something that a person should know and that does not keep the node from starting.
@@ -59,7 +63,7 @@ func Load(src Source) (*Config, []Warning, error) {
 	if len(l.faults) > 0 {
 		return nil, l.warnings, l.faults.sorted()
 	}
-	return &Config{set: l.set, node: node}, l.warnings, nil
+	return &Config{static: l.set, set: l.set, file: l.file, node: node}, l.warnings, nil
 }
 
 // Node returns the settings of this process.
@@ -82,13 +86,14 @@ func (l *loader) read(src Source) {
 	l.file = file
 	settings, faults := readProperties(file, text)
 	l.faults = append(l.faults, faults...)
+	settings = append(settings, l.environment(src.Env, settings)...)
 	for _, override := range src.Overrides {
 		key, raw, ok := strings.Cut(override, "=")
 		if key = strings.TrimSpace(key); !ok || key == "" {
 			l.faults = append(l.faults, Fault{File: overrideFile, Value: override, Text: fmt.Sprintf("%q: want key=value", override)})
 			continue
 		}
-		settings = append(settings, setting{key, raw, overrideFile, 0})
+		settings = append(settings, setting{key: key, raw: raw, file: overrideFile})
 	}
 	settings, warnings := latest(settings)
 	l.warnings = append(l.warnings, warnings...)
@@ -132,9 +137,13 @@ func (l *loader) unknown(s setting) {
 	}
 	// The value stays out of both messages: nobody knows whether it is a secret.
 	if near, ok := nearest(s.key); ok {
-		text := fmt.Sprintf("%s is not a setting; did you mean %s?", s.key, near)
+		if s.variable != "" {
+			i := slices.IndexFunc(environmentPrefixes, func(p string) bool { return strings.HasPrefix(s.variable, p) })
+			near = mangled(environmentPrefixes[i], near)
+		}
+		text := fmt.Sprintf("%s is not a setting; did you mean %s?", s.name(), near)
 		if _, topic := topicByName[s.key]; topic {
-			text = fmt.Sprintf("%s is a setting of topics; for all topics of this node it is %s", s.key, near)
+			text = fmt.Sprintf("%s is a setting of topics; for all topics of this node it is %s", s.name(), near)
 		}
 		l.faults = append(l.faults, Fault{File: s.file, Line: s.line, Text: text})
 		return
@@ -144,11 +153,11 @@ func (l *loader) unknown(s setting) {
 }
 
 func (l *loader) warn(s setting, text string) {
-	l.warnings = append(l.warnings, Warning{s.file, s.line, s.key, text})
+	l.warnings = append(l.warnings, Warning{s.file, s.line, s.name(), text})
 }
 
 func (l *loader) faultAt(s setting, t Type, text string) {
-	l.faults = append(l.faults, Fault{s.file, s.line, s.key, shown(t, s.raw), text})
+	l.faults = append(l.faults, Fault{s.file, s.line, s.name(), shown(t, s.raw), text})
 }
 
 // fault is about the value of a key, given or by default.

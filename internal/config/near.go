@@ -1,6 +1,11 @@
 package config
 
-import "strings"
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // nearest returns the known key that a user most probably meant by an unknown one.
 func nearest(key string) (string, bool) {
@@ -15,17 +20,33 @@ func nearest(key string) (string, bool) {
 		}
 		return "", false
 	}
-	// Misspelt: up to two letters, fewer in a short word, where two letters make another word.
-	best, bestDistance := "", min(2, len(key)/4)+1
-	for _, row := range brokerRows {
-		if row.Standing == Removed {
-			continue
+	return closest(key, func(yield func(string) bool) {
+		for _, row := range brokerRows {
+			if row.Standing != Removed && !yield(row.Name) {
+				return
+			}
 		}
-		if d := distance(key, row.Name, bestDistance); d < bestDistance {
-			best, bestDistance = row.Name, d
+	})
+}
+
+// closest returns the name that is misspelt as key: by up to two letters, fewer in a short word, where two letters make
+// another word.
+func closest(key string, names iter.Seq[string]) (string, bool) {
+	best, bestDistance := "", min(2, len(key)/4)+1
+	for name := range names {
+		if d := distance(key, name, bestDistance); d < bestDistance {
+			best, bestDistance = name, d
 		}
 	}
 	return best, best != ""
+}
+
+// suggestion completes a sentence about a name that is not one of those.
+func suggestion[V any](name string, names map[string]V) string {
+	if near, ok := closest(name, slices.Values(slices.Sorted(maps.Keys(names)))); ok {
+		return "; did you mean " + near + "?"
+	}
+	return ""
 }
 
 // brokerByPlain finds the keys that still have a meaning by their plain names.

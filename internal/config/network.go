@@ -12,6 +12,7 @@ func (l *loader) network(node Node) Network {
 	n := Network{
 		RequestMaxBytes:    l.int32("socket.request.max.bytes"),
 		MaxConnections:     l.int32("max.connections"),
+		ConnectionRate:     l.int32("max.connection.creation.rate"),
 		MaxConnectionsByIP: l.int32("max.connections.per.ip"),
 		IPOverrides:        l.ipOverrides(),
 		IdleMs:             l.int64("connections.max.idle.ms"),
@@ -41,10 +42,28 @@ func (l *loader) network(node Node) Network {
 		listener.MayMove = e.nobodys || listener.Controller && l.set["listeners"].file == builtIn
 		n.Listeners = append(n.Listeners, listener)
 	}
+	n.Own = l.connectionLimits(n.Listeners)
 	l.controllerListeners(roles, n)
 	l.advertise(n)
 	n.InterBroker = l.interBroker(roles, n, protocols)
 	return n
+}
+
+// connectionLimits reads the limits that each listener has to itself (KIP-402, KIP-612).
+func (l *loader) connectionLimits(listeners []Listener) map[string]ConnectionLimits {
+	own := map[string]ConnectionLimits{}
+	for _, li := range listeners {
+		of := func(key string) int32 {
+			s, given := l.set[listenerPrefix+strings.ToLower(li.Name)+"."+key]
+			if !given {
+				return math.MaxInt32
+			}
+			v, _ := brokerByName[key].parse(s.raw) // checked when it was taken
+			return int32(v.number)
+		}
+		own[li.Name] = ConnectionLimits{Max: of("max.connections"), Rate: of("max.connection.creation.rate")}
+	}
+	return own
 }
 
 // bound returns where to listen. Two things are added to what listeners says: the single listener of Kafka before 3.0

@@ -39,11 +39,18 @@ type Network struct {
 	Controllers []string   // names of the controller listeners; the first is how this node reaches the controllers
 
 	RequestMaxBytes    int32
-	MaxConnections     int32            // on all listeners together; math.MaxInt32 = no limit
-	MaxConnectionsByIP int32            // math.MaxInt32 = no limit
-	IPOverrides        map[string]int32 // IP address or host name → its own limit
-	IdleMs             int64            // an idle connection is closed after this; negative = never
-	RequestTimeoutMs   int32            // for requests to other nodes
+	MaxConnections     int32                       // on all listeners together; math.MaxInt32 = no limit
+	ConnectionRate     int32                       // new ones per second, on all listeners together; math.MaxInt32 = no limit
+	Own                map[string]ConnectionLimits // by the name of a listener, which has an entry each
+	MaxConnectionsByIP int32                       // math.MaxInt32 = no limit
+	IPOverrides        map[string]int32            // IP address or host name → its own limit
+	IdleMs             int64                       // an idle connection is closed after this; negative = never
+	RequestTimeoutMs   int32                       // for requests to other nodes
+}
+
+// ConnectionLimits are those of one listener, beside the common ones.
+type ConnectionLimits struct {
+	Max, Rate int32 // math.MaxInt32 = no limit
 }
 
 // HTTP is the listener for metrics, health and profiles.

@@ -12,7 +12,16 @@ import (
 type setting struct {
 	key, raw string
 	file     string
-	line     int // 0 = on the command line
+	line     int    // 0 = not in a file
+	variable string // of the environment; "" = not from there
+}
+
+// name is what a person called the key.
+func (s setting) name() string {
+	if s.variable != "" {
+		return s.variable
+	}
+	return s.key
 }
 
 // readProperties reads a file in the format of java.util.Properties. The library knows the format but tells no lines, so
@@ -31,7 +40,7 @@ func readProperties(file string, text []byte) ([]setting, []Fault) {
 		} else {
 			for _, key := range parsed.Keys() { // one, or none if the line is empty or a comment
 				raw, _ := parsed.Get(key)
-				settings = append(settings, setting{key, raw, file, number})
+				settings = append(settings, setting{key: key, raw: raw, file: file, line: number})
 			}
 		}
 		number += lines

@@ -8,11 +8,11 @@ type Row struct {
 	Unset    bool   // there is no default: the key has no value until somebody gives one
 	Check    Check
 	Scope    Scope
-	Dynamic  Dynamic // brokers' keys only: a topic's can always be changed
+	Dynamic  Dynamic // brokers' keys only: all others can always be changed
 	Standing Standing
 	Why      string // for every Standing but Used: completes the sentence that a user reads
 	Hidden   bool   // left out of DescribeConfigs and of the documents unless set (Kafka's "internal")
-	Synonyms []Link // topics' keys only: the brokers' keys that give the default, highest precedence first
+	Synonyms []Link // keys of topics and groups only: the brokers' keys that give the default, highest precedence first
 	Text     string // one sentence for the documents and for DescribeConfigs
 }
 
@@ -32,8 +32,10 @@ type Scope int8
 
 // The scopes of keys.
 const (
-	BrokerScope Scope = iota // a process, in its file
-	TopicScope               // a topic
+	BrokerScope        Scope = iota // a process, in its file
+	TopicScope                      // a topic
+	GroupScope                      // a group
+	ClientMetricsScope              // a subscription to metrics that clients push
 )
 
 // Dynamic is how a broker's key may change while it runs (KIP-226).

@@ -11,17 +11,27 @@ import (
 
 // The scripts in testdata/scripts show what a file leads to, messages included:
 //
-//	load [override=(k=v,…)]    a file → its faults, or its warnings and "ok"
+//	load [override=(k=v,…)]    a file → its faults, or its warnings and "ok"; lines "export NAME=value" are its environment
 //	listeners                  the listeners of the last file
 //	topic                      settings of a topic, one a line → what differs from a topic without any, or what is wrong
-//	describe [topic]           names, one a line (for a topic also name=value) → their rows in DescribeConfigs
+//	describe [topic|group|metrics|brokers]  names, one a line (or name=value) → their rows in DescribeConfigs
+//	dynamic                    dynamic settings, "all key=value" or "own key=value" a line → what is wrong with them, or "ok";
+//	                           the good ones stay in force
+//	check (topic|group|metrics|broker|brokers)  name=value, one a line → what is wrong with them together, or "ok"
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		last := Default()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "load":
-				src := Source{File: "server.properties", Text: []byte(d.Input)}
+				src := Source{File: "server.properties"}
+				for line := range strings.Lines(d.Input) {
+					if variable, ok := strings.CutPrefix(line, "export "); ok {
+						src.Env = append(src.Env, strings.TrimSpace(variable))
+					} else {
+						src.Text = append(src.Text, line...)
+					}
+				}
 				for _, arg := range d.CmdArgs {
 					if arg.Key == "override" {
 						src.Overrides = append(src.Overrides, arg.Vals...)
@@ -45,16 +55,61 @@ func TestScripts(t *testing.T) {
 			case "topic":
 				return topicText(last, pairs(d.Input))
 			case "describe":
-				if d.HasArg("topic") {
+				switch {
+				case d.HasArg("topic"):
 					return entriesText(last.DescribeTopic(pairs(d.Input)), d.Input)
+				case d.HasArg("group"):
+					return entriesText(last.DescribeGroup(pairs(d.Input)), d.Input)
+				case d.HasArg("metrics"):
+					return entriesText(last.DescribeClientMetrics(pairs(d.Input)), d.Input)
+				case d.HasArg("brokers"):
+					return entriesText(last.DescribeBrokers(), d.Input)
 				}
 				return entriesText(last.DescribeBroker(), d.Input)
+			case "dynamic":
+				own, all := pairs(linesOf(d.Input, "own ")), pairs(linesOf(d.Input, "all "))
+				next, wrong := last.Dynamic(own, all)
+				last = next
+				return errorsText(wrong...)
+			case "check":
+				values := pairs(d.Input)
+				return errorsText(map[string]func() error{
+					"broker": func() error { return last.CheckBroker(values, last.all) }, "brokers": func() error { return last.CheckBrokers(values) },
+					"group": func() error { return last.CheckGroup(values, last.all) }, "metrics": func() error { return CheckClientMetrics(values) },
+				}[d.CmdArgs[0].Key]())
 			default:
 				d.Fatalf(t, "unknown command %s", d.Cmd)
 				return ""
 			}
 		})
 	})
+}
+
+// linesOf returns the lines that begin with a word, without it.
+func linesOf(input, word string) string {
+	var out strings.Builder
+	for line := range strings.Lines(input) {
+		if rest, ok := strings.CutPrefix(line, word); ok {
+			out.WriteString(rest)
+			if !strings.HasSuffix(rest, "\n") {
+				out.WriteString("\n")
+			}
+		}
+	}
+	return out.String()
+}
+
+func errorsText(errs ...error) string {
+	var out strings.Builder
+	for _, err := range errs {
+		if err != nil {
+			out.WriteString(err.Error() + "\n")
+		}
+	}
+	if out.Len() == 0 {
+		return "ok\n"
+	}
+	return out.String()
 }
 
 func pairs(input string) map[string]string {
@@ -134,5 +189,8 @@ func valueText(v *string) string {
 }
 
 func originText(o Origin) string {
-	return map[Origin]string{OriginTopic: "topic", OriginStatic: "static", OriginDefault: "default"}[o]
+	return map[Origin]string{
+		OriginTopic: "topic", OriginBroker: "broker", OriginDefaultBroker: "brokers", OriginStatic: "static", OriginDefault: "default",
+		OriginGroup: "group", OriginClientMetrics: "metrics",
+	}[o]
 }

@@ -12,6 +12,8 @@ var brokerRows = slices.Concat(nodeRows, networkRows, logRows, ownRows, quorumRo
 var (
 	brokerByName = index(brokerRows, BrokerScope)
 	topicByName  = index(topicRows, TopicScope)
+	groupByName  = index(groupConfigRows, GroupScope)
+	metricByName = index(clientMetricsRows, ClientMetricsScope)
 )
 
 func index(rows []Row, scope Scope) map[string]*Row {
@@ -25,13 +27,15 @@ func index(rows []Row, scope Scope) map[string]*Row {
 
 // Rows returns the declarations of one scope, sorted by name.
 func Rows(scope Scope) []Row {
-	rows := slices.Clone(brokerRows)
-	if scope == TopicScope {
-		rows = slices.Clone(topicRows)
-	}
+	rows := slices.Clone(map[Scope][]Row{
+		BrokerScope: brokerRows, TopicScope: topicRows, GroupScope: groupConfigRows, ClientMetricsScope: clientMetricsRows,
+	}[scope])
 	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(a.Name, b.Name) })
 	return rows
 }
+
+// listenerPrefix begins keys that hold for one listener.
+const listenerPrefix = "listener.name."
 
 // brokerRow finds the declaration of a key of a node's file. A key may carry the prefix of a listener
 // (listener.name.internal.ssl.keystore.location, KIP-103) and of a SASL mechanism (…plain.sasl.jaas.config, KIP-85).
@@ -39,7 +43,7 @@ func brokerRow(key string) (*Row, bool) {
 	if row, ok := brokerByName[key]; ok {
 		return row, true
 	}
-	rest, ok := strings.CutPrefix(key, "listener.name.")
+	rest, ok := strings.CutPrefix(key, listenerPrefix)
 	if !ok {
 		return nil, false
 	}

@@ -1,7 +1,7 @@
 package config
 
 // groupRows declares: consumer groups and their offsets.
-var groupRows = because("consumer groups", []Row{
+var groupRows = because("groups of the newer kinds", []Row{
 	{Name: "offsets.topic.num.partitions", Type: Int, Default: "50", Check: atLeast(1),
 		Text: "Partitions of __consumer_offsets."},
 	{Name: "offsets.topic.replication.factor", Type: Short, Default: "3", Check: atLeast(1),

@@ -16,7 +16,7 @@ import (
 // Every row must be complete, and its own default must pass its own check.
 func TestRowsAreComplete(t *testing.T) {
 	seen := map[string]bool{}
-	for _, scope := range []Scope{BrokerScope, TopicScope} {
+	for _, scope := range []Scope{BrokerScope, TopicScope, GroupScope, ClientMetricsScope} {
 		for _, row := range Rows(scope) {
 			id := strconv.Itoa(int(scope)) + row.Name
 			if seen[id] {
@@ -42,7 +42,7 @@ func TestRowsAreComplete(t *testing.T) {
 			}
 			for _, link := range row.Synonyms {
 				other, ok := brokerByName[link.Name]
-				if !ok || scope != TopicScope {
+				if !ok || scope == BrokerScope {
 					t.Errorf("%s: synonym %s is no key of brokers", row.Name, link.Name)
 					continue
 				}
@@ -88,10 +88,7 @@ func TestTableAgreesWithKafka(t *testing.T) {
 		}
 		fact := strings.Split(lines.Text(), "\t")
 		scope, name, kind, def, mode := fact[0], fact[1], fact[2], fact[3], fact[4]
-		row, ok := topicByName[name]
-		if scope == "broker" {
-			row, ok = brokerByName[name]
-		}
+		row, ok := map[string]map[string]*Row{"broker": brokerByName, "topic": topicByName, "group": groupByName, "metrics": metricByName}[scope][name]
 		kafka[scope+name] = true
 		if !ok {
 			t.Errorf("%s key %s has no row", scope, name)
@@ -113,6 +110,16 @@ func TestTableAgreesWithKafka(t *testing.T) {
 	for _, row := range brokerRows {
 		if row.Standing != Removed && !kafka["broker"+row.Name] && !own[row.Name] && !slices.ContainsFunc(removedRows, func(r Row) bool { return r.Name == row.Name }) {
 			t.Errorf("%s is unknown to Kafka and not listed as our own", row.Name)
+		}
+	}
+	for _, scope := range []struct {
+		name string
+		of   Scope
+	}{{"group", GroupScope}, {"metrics", ClientMetricsScope}} {
+		for _, row := range Rows(scope.of) {
+			if !kafka[scope.name+row.Name] {
+				t.Errorf("%s is no setting of Kafka's %ss", row.Name, scope.name)
+			}
 		}
 	}
 	if len(kafka) < 400 {
@@ -155,7 +162,7 @@ func TestStandingsAreTrue(t *testing.T) {
 			}
 		}
 	}
-	for _, row := range slices.Concat(Rows(BrokerScope), Rows(TopicScope)) {
+	for _, row := range slices.Concat(Rows(BrokerScope), Rows(TopicScope), Rows(GroupScope), Rows(ClientMetricsScope)) {
 		switch used := row.Standing == Used; {
 		case used && !read[row.Name]:
 			t.Errorf("%s is said to be used, but nothing reads it", row.Name)

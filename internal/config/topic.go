@@ -63,13 +63,7 @@ func nearestTopic(name string) (string, bool) {
 			}
 		}
 	}
-	best, bestDistance := "", min(2, len(name)/4)+1
-	for _, row := range topicRows {
-		if d := distance(name, row.Name, bestDistance); d < bestDistance {
-			best, bestDistance = row.Name, d
-		}
-	}
-	return best, best != ""
+	return closest(name, slices.Values(slices.Sorted(maps.Keys(topicByName))))
 }
 
 // Topic returns the configuration of a topic with these settings of its own. The error names everything that is wrong
@@ -84,7 +78,7 @@ func (c *Config) Topic(overrides map[string]string) (Topic, error) {
 	if wrong != nil {
 		return Topic{}, fmt.Errorf("%s", strings.Join(wrong, "; "))
 	}
-	of := func(name string) value { return c.topicValue(topicByName[name], overrides) }
+	of := func(name string) value { return c.valueOver(topicByName[name], overrides) }
 	t := Topic{
 		SegmentBytes:       int32(of("segment.bytes").number),
 		SegmentMs:          of("segment.ms").number,
@@ -122,8 +116,9 @@ func (c *Config) Topic(overrides map[string]string) (Topic, error) {
 	return t, nil
 }
 
-// topicValue resolves one key of a topic: its own setting, then the broker's in the order of Synonyms, then the default.
-func (c *Config) topicValue(row *Row, overrides map[string]string) value {
+// valueOver resolves one key of a topic or a group: its own setting, then the broker's in the order of Synonyms, then the
+// default.
+func (c *Config) valueOver(row *Row, overrides map[string]string) value {
 	if raw, ok := overrides[row.Name]; ok {
 		v, _ := row.parse(raw)
 		return v

@@ -1,0 +1,96 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// CheckGroup tells what is wrong with the settings of a group, beside those of all brokers, which bound them; nil if they
+// may be set. Mirrors GroupConfigManager.validate.
+func (c *Config) CheckGroup(values, all map[string]string) error {
+	if err := checkRows(groupByName, "groups", values); err != nil {
+		return err
+	}
+	brokers, err := c.over(nil, all)
+	if err != nil {
+		brokers = c // what is wrong with all was told when it was set
+	}
+	bound := func(name, which string) (value, bool) {
+		kind, rest, _ := strings.Cut(name, ".")
+		row, ok := brokerByName["group."+kind+"."+which+"."+strings.TrimPrefix(rest, "num.")]
+		if !ok {
+			return value{}, false
+		}
+		return (&loader{set: brokers.set}).get(row.Name), true
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		v, _ := groupByName[name].parse(values[name])
+		low, hasLow := bound(name, "min")
+		high, hasHigh := bound(name, "max")
+		if hasLow && v.number < low.number || hasHigh && v.number > high.number {
+			return fmt.Errorf("%s=%s: want from %d to %d", name, values[name], low.number, high.number)
+		}
+	}
+	for _, kind := range []string{"consumer", "share", "streams"} {
+		session, heartbeat := kind+".session.timeout.ms", kind+".heartbeat.interval.ms"
+		of := func(name string) int64 { return brokers.valueOver(groupByName[name], values).number }
+		_, one := values[session]
+		_, other := values[heartbeat]
+		if (one || other) && of(session) <= of(heartbeat) {
+			return fmt.Errorf("%s=%d: want more than %s, which is %d", session, of(session), heartbeat, of(heartbeat))
+		}
+	}
+	return nil
+}
+
+// CheckClientMetrics tells what is wrong with a subscription to metrics of clients; nil if it may be set.
+func CheckClientMetrics(values map[string]string) error {
+	return checkRows(metricByName, "client metrics", values)
+}
+
+// checkRows tells what is wrong with each setting by itself.
+func checkRows(rows map[string]*Row, of string, values map[string]string) error {
+	var wrong []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		row, ok := rows[name]
+		if !ok {
+			wrong = append(wrong, fmt.Sprintf("%s is not a setting of %s", name, of)+suggestion(name, rows))
+			continue
+		}
+		if _, want := row.parse(values[name]); want != "" {
+			wrong = append(wrong, fmt.Sprintf("%s=%s: want %s", name, shown(row.Type, values[name]), want))
+		}
+	}
+	if wrong == nil {
+		return nil
+	}
+	return errors.New(strings.Join(wrong, "; "))
+}
+
+var durations = regexp.MustCompile(`^by_duration:-?P(\d+D)?(T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?$`)
+
+// shareReset takes what a share group may begin at (ShareGroupAutoOffsetResetStrategy).
+func shareReset() Check {
+	return Check{"earliest, latest or by_duration:PnDTnHnMn.nS", func(v value) bool {
+		return v.text == "earliest" || v.text == "latest" ||
+			durations.MatchString(v.text) && !strings.HasSuffix(v.text, "P") && !strings.HasSuffix(v.text, "T") && !strings.Contains(v.text, "-P")
+	}}
+}
+
+// clientPatterns takes pairs of a client's property and a regular expression (ClientMetricsConfigs).
+func clientPatterns() Check {
+	properties := []string{"client_instance_id", "client_id", "client_software_name", "client_software_version", "client_source_address", "client_source_port"}
+	return Check{"pairs such as client_id=pattern, of " + alternatives(properties), func(v value) bool {
+		for _, pair := range v.list {
+			property, pattern, ok := strings.Cut(pair, "=")
+			if _, err := regexp.Compile(strings.TrimSpace(pattern)); !ok || err != nil || !slices.Contains(properties, strings.TrimSpace(property)) {
+				return false
+			}
+		}
+		return true
+	}}
+}

@@ -1,0 +1,58 @@
+package config
+
+// groupConfigRows declares: what may be set per group. Where a group says nothing, the broker's setting counts that
+// Synonyms names; those that begin with the group's kind and min or max bound it, see CheckGroup.
+var groupConfigRows = because("groups of the newer kinds", []Row{
+	{Name: "consumer.session.timeout.ms", Type: Int, Default: "45000", Check: atLeast(1), Standing: Later, Synonyms: []Link{{"group.consumer.session.timeout.ms", 1}},
+		Text: "A member that is silent for so long is removed."},
+	{Name: "consumer.heartbeat.interval.ms", Type: Int, Default: "5000", Check: atLeast(1), Standing: Later, Synonyms: []Link{{"group.consumer.heartbeat.interval.ms", 1}},
+		Text: "How often a member reports."},
+	{Name: "consumer.assignment.interval.ms", Type: Int, Default: "1000", Check: atLeast(0), Standing: Later, Synonyms: []Link{{"group.consumer.assignment.interval.ms", 1}},
+		Text: "Shortest time between two assignments."},
+	{Name: "share.session.timeout.ms", Type: Int, Default: "45000", Check: atLeast(1), Standing: Later, Synonyms: []Link{{"group.share.session.timeout.ms", 1}},
+		Text: "A member of a share group that is silent for so long is removed."},
+	{Name: "share.heartbeat.interval.ms", Type: Int, Default: "5000", Check: atLeast(1), Standing: Later, Synonyms: []Link{{"group.share.heartbeat.interval.ms", 1}},
+		Text: "How often a member of a share group reports."},
+	{Name: "share.assignment.interval.ms", Type: Int, Default: "1000", Check: atLeast(0), Standing: Later, Synonyms: []Link{{"group.share.assignment.interval.ms", 1}},
+		Text: "Shortest time between two assignments of a share group."},
+	{Name: "share.record.lock.duration.ms", Type: Int, Default: "30000", Check: atLeast(1000), Standing: Later, Synonyms: []Link{{"group.share.record.lock.duration.ms", 1}},
+		Text: "How long a delivered record is reserved for its consumer."},
+	{Name: "share.delivery.count.limit", Type: Int, Default: "5", Check: atLeast(2), Standing: Later, Synonyms: []Link{{"group.share.delivery.count.limit", 1}},
+		Text: "How often one record is delivered before it is given up."},
+	{Name: "share.partition.max.record.locks", Type: Int, Default: "2000", Check: atLeast(100), Standing: Later, Synonyms: []Link{{"group.share.partition.max.record.locks", 1}},
+		Text: "Records of one partition that may be out at the same time."},
+	{Name: "share.auto.offset.reset", Type: String, Default: "latest", Check: shareReset(), Standing: Later,
+		Text: "Where a share group begins that has no offset yet."},
+	{Name: "share.isolation.level", Type: String, Default: "read_uncommitted", Check: oneOf("read_committed", "read_uncommitted"), Standing: Later,
+		Text: "Whether a share group is given records of transactions that are not committed."},
+	{Name: "share.renew.acknowledge.enable", Type: Bool, Default: "true", Standing: Later,
+		Text: "Let members of a share group prolong what they have reserved."},
+	{Name: "errors.deadletterqueue.topic.name", Type: String, Standing: Later,
+		Text: "The topic for records that a share group has given up; empty means none."},
+	{Name: "errors.deadletterqueue.copy.record.enable", Type: Bool, Default: "false", Standing: Later,
+		Text: "Put whole records into that topic, rather than where they lie."},
+	{Name: "streams.session.timeout.ms", Type: Int, Default: "45000", Check: atLeast(1), Standing: Later, Synonyms: []Link{{"group.streams.session.timeout.ms", 1}},
+		Text: "A member of a streams group that is silent for so long is removed."},
+	{Name: "streams.heartbeat.interval.ms", Type: Int, Default: "5000", Check: atLeast(1), Standing: Later, Synonyms: []Link{{"group.streams.heartbeat.interval.ms", 1}},
+		Text: "How often a member of a streams group reports."},
+	{Name: "streams.assignment.interval.ms", Type: Int, Default: "1000", Check: atLeast(0), Standing: Later, Synonyms: []Link{{"group.streams.assignment.interval.ms", 1}},
+		Text: "Shortest time between two assignments of a streams group."},
+	{Name: "streams.assignor.name", Type: String, Default: "sticky", Standing: Later, Synonyms: []Link{{"group.streams.assignors", 1}},
+		Text: "How tasks are given to members of a streams group."},
+	{Name: "streams.initial.rebalance.delay.ms", Type: Int, Default: "3000", Check: atLeast(0), Standing: Later, Synonyms: []Link{{"group.streams.initial.rebalance.delay.ms", 1}},
+		Text: "How long an empty streams group waits for more members."},
+	{Name: "streams.num.standby.replicas", Type: Int, Default: "0", Check: atLeast(0), Standing: Later, Synonyms: []Link{{"group.streams.num.standby.replicas", 1}},
+		Text: "Standby copies of each task's state."},
+	{Name: "streams.rack.aware.assignment.tags", Type: List, Standing: Later, Synonyms: []Link{{"group.streams.rack.aware.assignment.tags", 1}},
+		Text: "Client tags by which standby copies are spread."},
+})
+
+// clientMetricsRows declares: subscriptions to metrics that clients push (KIP-714).
+var clientMetricsRows = because("metrics of clients", []Row{
+	{Name: "metrics", Type: List, Standing: Later,
+		Text: "Beginnings of the names of the metrics that are wanted; * means all."},
+	{Name: "interval.ms", Type: Int, Default: "300000", Check: between(100, 3600000), Standing: Later,
+		Text: "How often clients push."},
+	{Name: "match", Type: List, Check: clientPatterns(), Standing: Later,
+		Text: "Which clients: pairs such as client_id=regular expression."},
+})
