@@ -52,6 +52,9 @@ type Config struct {
 	MinCompactionLagMs     int64
 	MaxCompactionLagMs     int64
 	MinCleanableDirtyRatio float64
+
+	FlushMessages int64 // flush.messages; 0 = any number; for the owner
+	FlushMs       int64 // flush.ms; 0 = any time; for the owner
 }
 
 // DefaultConfig returns Kafka's defaults.

@@ -284,6 +284,13 @@ func (l *Log) Producers() []ProducerState {
 	return states
 }
 
+// SetProducerExpiry changes Options.ProducerExpiryMs.
+func (l *Log) SetProducerExpiry(ms int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expiryMs = ms
+}
+
 // ExpireProducers forgets producers that have not appended for Options.ProducerExpiryMs.
 func (l *Log) ExpireProducers(now time.Time) {
 	l.mu.Lock()

@@ -107,7 +107,12 @@ func TestProducersOutliveRecords(t *testing.T) {
 	if len(l.Producers()) != 1 {
 		t.Fatal("expired too early")
 	}
-	l.ExpireProducers(clk.now().Add(24 * time.Hour))
+	l.SetProducerExpiry((12 * time.Hour).Milliseconds())
+	l.ExpireProducers(clk.now().Add(12*time.Hour - time.Millisecond))
+	if len(l.Producers()) != 1 {
+		t.Fatal("expired too early after a change")
+	}
+	l.ExpireProducers(clk.now().Add(12 * time.Hour))
 	if len(l.Producers()) != 0 {
 		t.Fatal("not expired")
 	}

@@ -247,6 +247,7 @@ func (k *keeper) checkpoint() error {
 // alarm is a timer that is either set or not; setting a set one changes nothing.
 type alarm struct {
 	timer *time.Timer
+	after time.Duration // what it was set to
 	armed bool
 	rang  bool
 }
@@ -257,12 +258,20 @@ func (a *alarm) set(d time.Duration) {
 	if a.armed {
 		return
 	}
-	a.armed = true
+	a.armed, a.after = true, d
 	if a.timer == nil {
 		a.timer = time.NewTimer(d)
 		return
 	}
 	a.timer.Reset(d)
+}
+
+// advance sets the alarm, or sets it anew if it was set to longer.
+func (a *alarm) advance(d time.Duration) {
+	if a.armed && !a.rang && d < a.after {
+		a.stop()
+	}
+	a.set(d)
 }
 
 func (a *alarm) c() <-chan time.Time {

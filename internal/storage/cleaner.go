@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"moldau/internal/commitlog"
@@ -39,8 +40,9 @@ var (
 // once as there are threads. Mirrors LogCleaner and LogCleanerManager.
 type cleaner struct {
 	s       *Store
-	o       CleanerOptions
+	o       atomic.Pointer[CleanerOptions]
 	pacer   pacer
+	changed chan struct{} // capacity 1: o is another
 	ended   chan struct{} // capacity 1: a job has ended
 	metrics *cleanerMetrics
 
@@ -52,21 +54,33 @@ type cleaner struct {
 }
 
 func newCleaner(s *Store) *cleaner {
+	c := &cleaner{
+		s: s, changed: make(chan struct{}, 1), ended: make(chan struct{}, 1),
+		jobs: map[*Log]struct{}{}, broken: map[*Log]struct{}{}, renamed: map[*Log]time.Time{},
+	}
 	o := s.o.Cleaner
 	o.setDefaults()
-	return &cleaner{
-		s: s, o: o, pacer: pacer{now: s.o.Now, perSecond: o.BytesPerSecond}, ended: make(chan struct{}, 1),
-		jobs: map[*Log]struct{}{}, broken: map[*Log]struct{}{}, renamed: map[*Log]time.Time{},
+	c.o.Store(&o)
+	c.pacer = pacer{now: s.o.Now, perSecond: o.BytesPerSecond, changed: make(chan struct{})}
+	return c
+}
+
+// SetCleaner changes how logs are compacted. Compactions that are under way keep their memory and obey the new rate.
+func (s *Store) SetCleaner(o CleanerOptions) {
+	o.setDefaults()
+	c := s.cleaner
+	c.o.Store(&o)
+	c.pacer.set(o.BytesPerSecond)
+	select {
+	case c.changed <- struct{}{}:
+	default:
 	}
 }
 
 func (c *cleaner) run(stop <-chan struct{}) {
 	defer c.running.Wait()
-	if c.o.Threads <= 0 {
-		return
-	}
 	look := newAlarm()
-	look.set(phase(c.o.Backoff))
+	look.set(phase(c.o.Load().Backoff))
 	defer look.stop()
 	for {
 		woken := false
@@ -74,6 +88,8 @@ func (c *cleaner) run(stop <-chan struct{}) {
 		case <-stop:
 		case <-c.ended:
 			woken = true
+		case <-c.changed:
+			look.stop() // it is set again below, with the new pause
 		case <-look.c():
 			look.ring()
 		}
@@ -85,22 +101,26 @@ func (c *cleaner) run(stop <-chan struct{}) {
 			c.start(stop)
 			c.removeFiles()
 		}
-		look.set(c.o.Backoff)
+		look.set(c.o.Load().Backoff)
 	}
 }
 
 // start gives every idle thread a log, as long as there are some to compact.
 func (c *cleaner) start(stop <-chan struct{}) {
+	o := c.o.Load()
+	if o.Threads <= 0 {
+		return
+	}
 	for _, found := range c.candidates() {
 		c.mu.Lock()
-		if len(c.jobs) >= c.o.Threads {
+		if len(c.jobs) >= o.Threads {
 			c.mu.Unlock()
 			return
 		}
 		c.jobs[found.l] = struct{}{}
 		c.mu.Unlock()
 		c.running.Go(func() {
-			c.compact(found.l, stop)
+			c.compact(found.l, o, stop)
 			c.mu.Lock()
 			delete(c.jobs, found.l)
 			c.mu.Unlock()
@@ -161,7 +181,7 @@ func (l *Log) compactable(now time.Time) (commitlog.Compactable, error) {
 }
 
 // compact makes one pass over a log.
-func (c *cleaner) compact(l *Log, stop <-chan struct{}) {
+func (c *cleaner) compact(l *Log, o *CleanerOptions, stop <-chan struct{}) {
 	l.use.RLock()
 	defer l.use.RUnlock()
 	if l.gone.Load() || l.leaving.Load() {
@@ -170,7 +190,7 @@ func (c *cleaner) compact(l *Log, stop <-chan struct{}) {
 	started := c.s.o.Now()
 	done, err := l.Log.Compact(commitlog.CompactOptions{
 		FirstDirty: l.dir.cleaned.begin(l.tp, l.LogStart()), Now: started,
-		MapBytes: c.o.MapBytes / int64(c.o.Threads), MapLoad: c.o.MapLoad, BufferBytes: max(4096, c.o.BufferBytes/c.o.Threads/2),
+		MapBytes: o.MapBytes / int64(o.Threads), MapLoad: o.MapLoad, BufferBytes: max(4096, o.BufferBytes/o.Threads/2),
 		Pace: func(bytes int) error {
 			return c.pacer.wait(bytes, stop, l.leaves)
 		},

@@ -186,3 +186,36 @@ func TestCleanedFileDamaged(t *testing.T) {
 	}
 	must(t, s.Stop(true))
 }
+
+// TestCleanerIsSetAnew: threads, pause and rate count at once, for a cleaner that did nothing and for one at work.
+func TestCleanerIsSetAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := cleanerOptions(vfs.NewMem())
+		o.Cleaner.Threads, o.Cleaner.Backoff = 0, time.Hour
+		s := run(t, o)
+		l := openCompacted(t, s, "compacted", 1)
+		appendKeys(t, l, 200)
+		before := l.Size()
+		s.SetCleaner(CleanerOptions{Threads: 1, Backoff: time.Second, BytesPerSecond: 1})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s.cleaner.idle(l) {
+			t.Fatal("nobody works on the log after a minute at a byte a second")
+		}
+		s.SetCleaner(CleanerOptions{Threads: 1, Backoff: time.Second})
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if l.Size() > before/4 || !s.cleaner.idle(l) {
+			t.Fatalf("%d bytes of %d are left without a rate, and idle=%v", l.Size(), before, s.cleaner.idle(l))
+		}
+		s.SetCleaner(CleanerOptions{Threads: 0, Backoff: time.Second})
+		appendKeys(t, l, 200)
+		grown := l.Size()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if l.Size() != grown {
+			t.Fatal("a log was compacted by no threads")
+		}
+		must(t, s.Stop(true))
+	})
+}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,11 @@ type Log struct {
 	highWatermark atomic.Int64
 	inLine        atomic.Int32 // waits for the syncer, and how; see syncer
 	changed       atomic.Bool  // waits for the journal
+	// flush is when the log asks for a sync that nobody waits for (flush.messages, flush.ms).
+	flush struct {
+		records atomic.Int64 // not synced; 0 = any number
+		wait    atomic.Int64 // time.Duration; 0 = any time
+	}
 
 	// use is held shared by background work in the folder, which knows it by name, and exclusively to rename it away.
 	use  xsync.RWMutex
@@ -44,6 +50,21 @@ func (l *Log) Dir() *Directory { return l.dir }
 // the directory has failed. It is called with no lock held and must not wait. Set it once, before the first append, and
 // look at Dir().Err() afterwards: a failure from before is not told again.
 func (l *Log) OnSynced(f func(syncedEnd kafka.Offset, err error)) { l.synced.Store(&f) }
+
+// SetConfig is the commitlog's SetConfig.
+func (l *Log) SetConfig(c commitlog.Config) {
+	l.Log.SetConfig(c)
+	l.setFlush(c)
+}
+
+// setFlush takes over when to sync unasked. With FlushBeforeAck that is always sooner than a setting can ask for.
+func (l *Log) setFlush(c commitlog.Config) {
+	if l.dir.o.FlushBeforeAck {
+		return
+	}
+	l.flush.records.Store(c.FlushMessages)
+	l.flush.wait.Store(int64(time.Duration(min(c.FlushMs, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond))
+}
 
 // Append is the commitlog's Append, refused with KAFKA_STORAGE_ERROR while the directory is full or failed. Follow it by
 // AppendDone.
@@ -71,7 +92,8 @@ func (l *Log) AppendFetched(b []byte) (commitlog.Appended, error) {
 }
 
 // AppendDone tells that the log has bytes to sync. With FlushBeforeAck they are synced within some milliseconds, or when
-// there are many, or at once if somebody waits: see Hurry. It never waits itself.
+// there are many, or at once if somebody waits: see Hurry. Without it they are when the log's own settings say so. It
+// never waits itself.
 func (l *Log) AppendDone() {
 	l.NoteChange()
 	l.dir.keeper.wrote()
@@ -80,6 +102,9 @@ func (l *Log) AppendDone() {
 	}
 	if l.UnsyncedBytes() >= lazyBytes {
 		l.Hurry()
+	}
+	if n := l.flush.records.Load(); n > 0 && l.LogEnd()-l.SyncedEnd() >= n && l.makeUrgent() {
+		l.dir.syncer.ask()
 	}
 }
 
@@ -93,7 +118,11 @@ func (l *Log) Hurry() {
 
 // urge makes the log urgent if it is in line; it returns false if it was so already or is not in line.
 func (l *Log) urge() bool {
-	return l.dir.o.FlushBeforeAck && l.inLine.Load() == patientInLine && l.inLine.CompareAndSwap(patientInLine, urgentInLine)
+	return l.dir.o.FlushBeforeAck && l.makeUrgent()
+}
+
+func (l *Log) makeUrgent() bool {
+	return l.inLine.Load() == patientInLine && l.inLine.CompareAndSwap(patientInLine, urgentInLine)
 }
 
 // Hurry is Log.Hurry for one who waits until all these logs are synced: they come into the same round, and the syncer
@@ -264,7 +293,7 @@ func (l *Log) advanceRecoveryPoint() error {
 }
 
 // retain applies retention and removes what an earlier pass has renamed. It returns whether renamed files are left.
-func (l *Log) retain(now time.Time) (left bool, err error) {
+func (l *Log) retain(now time.Time, producerExpiryMs int64) (left bool, err error) {
 	l.use.RLock()
 	defer l.use.RUnlock()
 	if l.gone.Load() {
@@ -277,6 +306,7 @@ func (l *Log) retain(now time.Time) (left bool, err error) {
 	if l.LogStart() != start {
 		l.NoteChange()
 	}
+	l.Log.SetProducerExpiry(producerExpiryMs)
 	l.Log.ExpireProducers(now)
 	n, err := l.Log.DeletePending(now)
 	return n > 0, err

@@ -204,6 +204,7 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 		return nil, err
 	}
 	l := &Log{Log: log, tp: tp, id: id, dir: d, leaves: make(chan struct{})}
+	l.setFlush(cfg)
 	// What was recovered is durable, but a watermark beyond it would be one of records that are gone.
 	l.SetHighWatermark(min(max(memory.highWatermark, log.LogStart()), log.LogEnd()))
 	if recovery.TruncatedBytes > 0 || recovery.Took > time.Second {

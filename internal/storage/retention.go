@@ -85,7 +85,7 @@ func (r *retention) run(stop <-chan struct{}) {
 
 // retainAll makes one pass over all logs. It returns when files that are only renamed can be removed, if there are any.
 func (r *retention) retainAll(stop <-chan struct{}) (delay time.Duration, some bool) {
-	return r.each(stop, func(l *Log, now time.Time) (bool, error) { return l.retain(now) })
+	return r.each(stop, func(l *Log, now time.Time) (bool, error) { return l.retain(now, r.s.producerExpiryMs.Load()) })
 }
 
 func (r *retention) removeFiles(stop <-chan struct{}) (delay time.Duration, some bool) {

@@ -76,6 +76,8 @@ type Store struct {
 
 	onSpace atomic.Pointer[func()]
 
+	producerExpiryMs atomic.Int64 // in force; see SetProducerExpiry
+
 	twins []folder // second folders of a partition's name, found at the start, until Strays
 
 	mu      xsync.Mutex
@@ -97,6 +99,7 @@ func OpenDirectories(o Options) (*Store, error) {
 		logs:     map[kafka.TopicPartition]*Log{},
 		workers:  newWorkers(o.RecoveryThreads * len(o.Dirs)),
 	}
+	s.producerExpiryMs.Store(o.ProducerExpiryMs)
 	s.retention = newRetention(s)
 	s.cleaner = newCleaner(s)
 	if err := s.openDirectories(); err != nil {
@@ -376,6 +379,12 @@ func (s *Store) closeDirectories() error {
 	}
 	return errors.Join(errs...)
 }
+
+// SetProducerExpiry changes Options.ProducerExpiryMs, from the next look for old segments on.
+func (s *Store) SetProducerExpiry(ms int64) { s.producerExpiryMs.Store(ms) }
+
+// SetRecoveryThreads changes Options.RecoveryThreads, for the jobs that have not begun.
+func (s *Store) SetRecoveryThreads(perDirectory int) { s.workers.setLimit(perDirectory * len(s.dirs)) }
 
 // Run runs a job that may wait for a disk: jobs of one partition in order, of different partitions side by side, as many
 // at once as RecoveryThreads allows per directory. Jobs that have not begun when the Store stops are dropped.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -74,7 +75,7 @@ func (s *syncer) add(l *Log) {
 	first := len(s.line) == 1
 	s.mu.Unlock()
 	// One that has become urgent before it was in line was not found there by the syncer that was woken for it.
-	if first || l.inLine.Load() == urgentInLine {
+	if first || l.inLine.Load() == urgentInLine || l.flush.wait.Load() > 0 {
 		s.kick()
 	}
 }
@@ -86,8 +87,9 @@ func (s *syncer) ask() {
 	}
 }
 
-// take takes the urgent logs out of the line, or all, and tells whether others are left. It uses spare's array.
-func (s *syncer) take(all bool, spare []*Log) (round []*Log, left bool) {
+// take takes the urgent logs out of the line, or all, and tells how long those that are left may wait: at most as long as
+// most, 0 if there are none. It uses spare's array.
+func (s *syncer) take(all bool, most time.Duration, spare []*Log) (round []*Log, left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	round = spare[:0]
@@ -95,6 +97,9 @@ func (s *syncer) take(all bool, spare []*Log) (round []*Log, left bool) {
 	for _, l := range s.line {
 		if !all && l.inLine.Load() != urgentInLine {
 			stay = append(stay, l)
+			if left = cmp.Or(left, most); l.flush.wait.Load() > 0 {
+				left = min(left, time.Duration(l.flush.wait.Load()))
+			}
 			continue
 		}
 		// Before its sync: an append from here on puts the log in line again, and one before is covered.
@@ -103,7 +108,7 @@ func (s *syncer) take(all bool, spare []*Log) (round []*Log, left bool) {
 	}
 	clear(s.line[len(stay):])
 	s.line = stay
-	return round, len(stay) > 0
+	return round, left
 }
 
 // run works until stop is closed. tell tells every log of the directory that it failed.
@@ -139,10 +144,10 @@ func (s *syncer) drain(stop <-chan struct{}, due *alarm) {
 	}
 	var round []*Log
 	for s.d.Online() {
-		var left bool
-		round, left = s.take(due.due(), round)
-		if left {
-			due.set(wait)
+		var left time.Duration
+		round, left = s.take(due.due(), wait, round)
+		if left > 0 {
+			due.advance(left)
 		}
 		if len(round) == 0 {
 			return

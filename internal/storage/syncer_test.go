@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"moldau/internal/commitlog"
+	"moldau/internal/kafka"
 	"moldau/internal/vfs"
 )
 
@@ -225,5 +227,52 @@ func TestHurryMany(t *testing.T) {
 		if asked := logs[0].dir.syncer.asked.Load(); asked != 0 {
 			t.Fatalf("%d wait for logs that have nothing to sync", asked)
 		}
+	})
+}
+
+// TestFlushSettings: without FlushBeforeAck a log is synced when so many records or so much time ask for it, and not before;
+// new settings count for it too.
+func TestFlushSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options(vfs.NewMem(), "/d")
+		o.FlushBeforeAck = false
+		s := run(t, o)
+		defer func() { must(t, s.Stop(true)) }()
+		append1 := func(l *Log) {
+			t.Helper()
+			_, err := l.Append(records(1), commitlog.AppendOptions{LeaderEpoch: 1})
+			must(t, err)
+			l.AppendDone()
+		}
+		synced := func(l *Log, after time.Duration, want kafka.Offset) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if got := l.SyncedEnd(); got != want {
+				t.Errorf("%s is synced up to %d, want %d", l.TopicPartition(), got, want)
+			}
+		}
+		plain, counted, timed := open(t, s, "plain", 1), open(t, s, "counted", 2), open(t, s, "timed", 3)
+		c := commitlog.DefaultConfig()
+		c.FlushMessages = 2
+		counted.SetConfig(c)
+		c = commitlog.DefaultConfig()
+		c.FlushMs = 5000
+		timed.SetConfig(c)
+
+		append1(plain)
+		append1(counted)
+		synced(counted, time.Second, 0)
+		append1(counted)
+		synced(counted, 0, 2)
+		synced(plain, 0, 0)
+		time.Sleep(2 * time.Minute) // all are synced by now
+		append1(plain)
+		time.Sleep(time.Second)
+		append1(timed)
+		synced(timed, 4*time.Second, 0)
+		synced(timed, 2*time.Second, 1)
+		append1(timed)
+		synced(timed, 6*time.Second, 2)
 	})
 }

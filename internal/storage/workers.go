@@ -10,9 +10,8 @@ import (
 // workers run jobs that wait for disks: those of one partition in order, of different partitions side by side. A
 // goroutine lives only while there is work.
 type workers struct {
-	limit int
-
 	mu      xsync.Mutex
+	limit   int
 	jobs    map[kafka.TopicPartition][]func() // an entry stays while one of its jobs is in line or running
 	ready   []kafka.TopicPartition            // partitions with a job to start
 	running int
@@ -22,6 +21,17 @@ type workers struct {
 
 func newWorkers(limit int) *workers {
 	return &workers{limit: limit, jobs: map[kafka.TopicPartition][]func(){}}
+}
+
+// setLimit changes how many jobs run at once.
+func (w *workers) setLimit(limit int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.limit = limit
+	for idle := len(w.ready); idle > 0 && w.running < w.limit && !w.stopped; idle-- {
+		w.running++
+		w.wg.Go(w.work)
+	}
 }
 
 // run puts a job in line. After stop it is dropped.
@@ -46,7 +56,7 @@ func (w *workers) run(key kafka.TopicPartition, job func()) {
 func (w *workers) work() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.ready) > 0 && !w.stopped {
+	for len(w.ready) > 0 && !w.stopped && w.running <= w.limit {
 		key := w.ready[0]
 		w.ready = w.ready[1:]
 		job := w.jobs[key][0]
