@@ -33,24 +33,31 @@ func features() []metadata.FeatureRange {
 }
 
 func (n *Node) limits() server.Limits {
-	net := n.cfg.Network
+	return server.Limits{
+		RequestMaxBytes: int(n.cfg.Network.RequestMaxBytes),
+		Connections:     connectionLimits(n.cfg.Network),
+		Idle:            milliseconds(n.cfg.Network.IdleMs),
+	}
+}
+
+func connectionLimits(net config.Network) server.ConnectionLimits {
 	unlimited := func(v int32) int {
 		if v == math.MaxInt32 {
 			return 0
 		}
 		return int(v)
 	}
-	overrides := make(map[string]int, len(net.IPOverrides))
+	limits := server.ConnectionLimits{
+		Max: unlimited(net.MaxConnections), PerSecond: unlimited(net.ConnectionRate), PerIP: unlimited(net.MaxConnectionsByIP),
+		PerIPOverrides: make(map[string]int, len(net.IPOverrides)), Own: make(map[string]server.OwnLimits, len(net.Own)),
+	}
 	for ip, limit := range net.IPOverrides {
-		overrides[ip] = int(limit)
+		limits.PerIPOverrides[ip] = int(limit)
 	}
-	return server.Limits{
-		RequestMaxBytes: int(net.RequestMaxBytes),
-		MaxConnections:  unlimited(net.MaxConnections),
-		MaxPerIP:        unlimited(net.MaxConnectionsByIP),
-		PerIPOverrides:  overrides,
-		Idle:            milliseconds(net.IdleMs),
+	for name, own := range net.Own {
+		limits.Own[name] = server.OwnLimits{Max: unlimited(own.Max), PerSecond: unlimited(own.Rate)}
 	}
+	return limits
 }
 
 func (n *Node) controllerConfig() controller.Config {

@@ -21,7 +21,7 @@
 // Goroutines: one per listener (owned by Serve's caller), one reader per connection, and a writer per connection that
 // exists only while a reply is not ready. Stop waits for all of them.
 //
-// Files: server.go (life of the whole), listener.go (accept loops), limits.go (how many connections), conn.go (life of
+// Files: server.go (life of the whole), listener.go (accept loops), limits.go (how many connections, and how fast), conn.go (life of
 // one connection), read.go, write.go, reply.go (what a route answers), route.go, frames.go (buffers), metrics.go.
 //
 // Not obvious:

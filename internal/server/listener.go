@@ -12,14 +12,13 @@ import (
 type Listener struct {
 	Name string
 	Kind Mask // exactly one kind
-	// Protected listeners take connections even when max.connections is reached, so that clients cannot keep the nodes
-	// of a cluster apart (the inter-broker listener; KIP-402).
-	Protected      bool
-	MaxConnections int // of this listener; 0: no limit of its own
+	// Protected listeners take connections even when max.connections or max.connection.creation.rate is reached, so that
+	// clients cannot keep the nodes of a cluster apart (the inter-broker listener; KIP-402, KIP-612).
+	Protected bool
 }
 
 // Serve accepts connections on ln until ln fails or the server stops, and closes ln. It returns nil when the server
-// stopped.
+// stopped. Names of listeners are unique.
 func (s *Server) Serve(ln net.Listener, l Listener) error {
 	s.mu.Lock()
 	if s.mu.stopped {
@@ -28,26 +27,37 @@ func (s *Server) Serve(ln net.Listener, l Listener) error {
 		return nil
 	}
 	s.mu.listeners = append(s.mu.listeners, ln)
+	own := newQuota(s.mu.ownLimits[l.Name].asLimits())
+	s.mu.own[l.Name] = own
 	s.running.Add(1)
 	s.mu.Unlock()
 	defer s.running.Done()
 	defer func() {
 		s.mu.Lock()
 		s.mu.listeners = slices.DeleteFunc(s.mu.listeners, func(other net.Listener) bool { return other == ln })
+		delete(s.mu.own, l.Name)
 		s.mu.Unlock()
 		_ = ln.Close()
 	}()
-	return s.accept(ln, l)
+	return s.accept(ln, l, own)
 }
 
-func (s *Server) accept(ln net.Listener, l Listener) error {
-	own := connectionQuota{}
-	own.init(Limits{MaxConnections: l.MaxConnections})
+func (s *Server) accept(ln net.Listener, l Listener, own *connectionQuota) error {
 	pause := time.Duration(0)
 	for {
 		// Room is waited for before the accept: what is over the limit stays in the kernel's queue, as in Apache Kafka.
 		if !l.Protected && !s.quota.waitForRoom(s.stopping) || !own.waitForRoom(s.stopping) {
 			return nil
+		}
+		early := own.early(s.now())
+		if !l.Protected {
+			early = max(early, s.quota.early(s.now()))
+		}
+		if early > 0 {
+			if !s.sleep(early) {
+				return nil
+			}
+			continue // by now there may be no room
 		}
 		nc, err := ln.Accept()
 		if err != nil {
@@ -68,24 +78,25 @@ func (s *Server) accept(ln net.Listener, l Listener) error {
 			continue
 		}
 		pause = 0
-		s.welcome(nc, l, &own)
+		s.welcome(nc, l, own)
 	}
 }
 
 // welcome starts serving a connection, or closes it when its address has too many.
 func (s *Server) welcome(nc net.Conn, l Listener, own *connectionQuota) {
 	ip := hostOf(nc.RemoteAddr())
-	if !s.quota.enter(ip) {
+	if !s.quota.enter(ip, s.now()) {
 		s.meters.refused.Inc()
 		s.log.Info("connection refused: max.connections.per.ip is reached", "listener", l.Name, "remote", nc.RemoteAddr().String())
 		_ = nc.Close()
 		return
 	}
-	own.enter(ip)
+	own.enter(ip, s.now())
 	c := newConn(s, nc, l)
 	s.mu.Lock()
 	if s.mu.stopped {
 		s.mu.Unlock()
+		own.leave(ip)
 		s.quota.leave(ip)
 		_ = nc.Close()
 		return

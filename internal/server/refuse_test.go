@@ -186,7 +186,7 @@ func TestBusyConnectionsStay(t *testing.T) {
 func TestConnectionLimits(t *testing.T) {
 	t.Run("per address", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, Limits{MaxPerIP: 1, PerIPOverrides: map[string]int{"10.0.0.2": 2}}, Listener{}, apiVersionsRoute())
+			w := newWorld(t, Limits{Connections: ConnectionLimits{PerIP: 1, PerIPOverrides: map[string]int{"10.0.0.2": 2}}}, Listener{}, apiVersionsRoute())
 			first := w.dial("10.0.0.1:1")
 			w.dial("10.0.0.1:2").receiveEnd()
 			var others []*client
@@ -207,7 +207,7 @@ func TestConnectionLimits(t *testing.T) {
 	})
 	t.Run("in all", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, Limits{MaxConnections: 2}, Listener{}, apiVersionsRoute())
+			w := newWorld(t, Limits{Connections: ConnectionLimits{Max: 2}}, Listener{}, apiVersionsRoute())
 			a, b := w.dial("10.0.0.1:1"), w.dial("10.0.0.1:2")
 			waited := make(chan *client)
 			go func() { waited <- w.dial("10.0.0.1:3") }()
@@ -230,7 +230,7 @@ func TestConnectionLimits(t *testing.T) {
 
 func TestProtectedListenerIsNotHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Limits{MaxConnections: 1}, Listener{}, apiVersionsRoute())
+		w := newWorld(t, Limits{Connections: ConnectionLimits{Max: 1}}, Listener{}, apiVersionsRoute())
 		clients := w.dial("10.0.0.1:1")
 		brokers := newMemoryListener()
 		w.run.Go(func() {
@@ -251,7 +251,7 @@ func TestProtectedListenerIsNotHeldUp(t *testing.T) {
 
 func TestListenerHasItsOwnLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Limits{}, Listener{Name: "PLAINTEXT", Kind: Broker, MaxConnections: 1}, apiVersionsRoute())
+		w := newWorld(t, Limits{Connections: ConnectionLimits{Own: map[string]OwnLimits{"PLAINTEXT": {Max: 1}}}}, Listener{Name: "PLAINTEXT", Kind: Broker}, apiVersionsRoute())
 		first := w.dial("10.0.0.1:1")
 		second := make(chan *client)
 		go func() { second <- w.dial("10.0.0.1:2") }()
@@ -266,6 +266,60 @@ func TestListenerHasItsOwnLimit(t *testing.T) {
 		c.send(1, kmsg.NewPtrApiVersionsRequest())
 		c.receive(kmsg.NewPtrApiVersionsResponse())
 		c.nc.Close()
+		w.stop()
+	})
+}
+
+// TestConnectionRate: after a second's worth at once, new connections come one by one.
+func TestConnectionRate(t *testing.T) {
+	for name, limits := range map[string]ConnectionLimits{
+		"in all":        {PerSecond: 4},
+		"of a listener": {PerSecond: 1000, Own: map[string]OwnLimits{"PLAINTEXT": {PerSecond: 4}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, Limits{Connections: limits}, Listener{}, apiVersionsRoute())
+				began := time.Now()
+				var clients []*client
+				for range 12 {
+					clients = append(clients, w.dial("10.0.0.1:1"))
+				}
+				// Four at once, and of the other eight the last one's accept begins after seven quarters.
+				if took := time.Since(began); took < 1500*time.Millisecond || took > 2*time.Second {
+					t.Errorf("12 connections at 4 per second took %v", took)
+				}
+				for _, c := range clients {
+					c.nc.Close()
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// TestLimitsChange: new limits count at once, also for whoever waits because of the old ones.
+func TestLimitsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Limits{Connections: ConnectionLimits{Max: 1}}, Listener{}, apiVersionsRoute())
+		clients := []*client{w.dial("10.0.0.1:1")}
+		waiting := make(chan *client)
+		go func() { waiting <- w.dial("10.0.0.1:2") }()
+		synctest.Wait()
+		w.srv.SetConnectionLimits(ConnectionLimits{Max: 5, Own: map[string]OwnLimits{"PLAINTEXT": {Max: 2}}})
+		clients = append(clients, <-waiting)
+		go func() { waiting <- w.dial("10.0.0.1:3") }()
+		synctest.Wait()
+		select {
+		case <-waiting:
+			t.Fatal("the listener's own new limit does not count")
+		default:
+		}
+		w.srv.SetConnectionLimits(ConnectionLimits{PerIP: 3})
+		clients = append(clients, <-waiting)
+		w.dial("10.0.0.1:4").receiveEnd()
+		for _, c := range clients {
+			c.nc.Close()
+		}
 		w.stop()
 	})
 }

@@ -17,13 +17,11 @@ import (
 
 // Limits bound what clients can take.
 type Limits struct {
-	RequestMaxBytes int            // socket.request.max.bytes
-	MaxConnections  int            // max.connections, over all listeners; 0: no limit
-	MaxPerIP        int            // max.connections.per.ip; 0: no limit
-	PerIPOverrides  map[string]int // max.connections.per.ip.overrides, by address
-	Idle            time.Duration  // connections.max.idle.ms; 0 or less: for ever
-	MaxUnanswered   int            // requests of one connection that wait for their answer; 0: 100
-	MaxHeldBytes    int            // bytes of those requests; 0: 8 MiB
+	RequestMaxBytes int              // socket.request.max.bytes
+	Connections     ConnectionLimits // see SetConnectionLimits
+	Idle            time.Duration    // connections.max.idle.ms; 0 or less: for ever
+	MaxUnanswered   int              // requests of one connection that wait for their answer; 0: 100
+	MaxHeldBytes    int              // bytes of those requests; 0: 8 MiB
 }
 
 // Options are what a server needs.
@@ -43,7 +41,7 @@ type Server struct {
 	routes table
 	meters meters
 	frames frames
-	quota  connectionQuota
+	quota  *connectionQuota
 	heavy  chan struct{} // holds one for each heavy request that is being served
 
 	stopping chan struct{} // closed by Stop
@@ -55,6 +53,8 @@ type Server struct {
 		nextID    uint64
 		listeners []net.Listener   // that accept
 		conns     map[uint64]*Conn // by id
+		ownLimits map[string]OwnLimits
+		own       map[string]*connectionQuota // of the listeners that accept, by name
 	}
 }
 
@@ -72,9 +72,23 @@ func New(o Options) *Server {
 	}
 	s.meters = newMeters(o.Metrics)
 	s.routes = newTable(o.Routes, s.meters)
-	s.quota.init(s.limits)
+	s.quota = newQuota(s.limits.Connections)
+	s.mu.ownLimits = s.limits.Connections.Own
+	s.mu.own = make(map[string]*connectionQuota)
 	s.mu.conns = make(map[uint64]*Conn)
 	return s
+}
+
+// SetConnectionLimits changes how many connections there may be and how fast new ones come. Connections that are over the
+// limits stay.
+func (s *Server) SetConnectionLimits(l ConnectionLimits) {
+	s.quota.set(l)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.ownLimits = l.Own
+	for _, name := range slices.Sorted(maps.Keys(s.mu.own)) {
+		s.mu.own[name].set(l.Own[name].asLimits())
+	}
 }
 
 // Stop ends the server. Listeners close at once and connections read no further requests; replies that are due go out
