@@ -21,6 +21,9 @@ type Topic struct {
 	RetentionBytes    int64 // -1 = no limit
 	FileDeleteDelayMs int64
 
+	FlushMessages int64 // records that may wait for a sync; math.MaxInt64 = any number
+	FlushMs       int64 // how long they may; math.MaxInt64 = any time
+
 	MaxMessageBytes             int32
 	MaxDecompressedMessageBytes int32
 	LogAppendTime               bool  // message.timestamp.type=LogAppendTime
@@ -89,6 +92,9 @@ func (c *Config) Topic(overrides map[string]string) (Topic, error) {
 		RetentionMs:       max(of("retention.ms").number, -1),
 		RetentionBytes:    max(of("retention.bytes").number, -1),
 		FileDeleteDelayMs: of("file.delete.delay.ms").number,
+
+		FlushMessages: of("flush.messages").number,
+		FlushMs:       of("flush.ms").number,
 
 		MaxMessageBytes:             int32(of("max.message.bytes").number),
 		MaxDecompressedMessageBytes: int32(of("max.decompressed.message.bytes").number),
