@@ -106,7 +106,7 @@ func (a *API) createMissing(r *server.Request, req *kmsg.MetadataRequest, all bo
 	var faults map[string]error
 	image := a.o.Image()
 	for _, t := range unique(req.Topics) {
-		if t.Topic == nil || t.TopicID != [16]byte{} {
+		if t.Topic == nil || t.TopicID != [16]byte{} || *t.Topic == metadataTopic {
 			continue
 		}
 		if _, ok := image.Topics.ByName(*t.Topic); ok {

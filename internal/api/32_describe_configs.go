@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -14,7 +13,7 @@ import (
 	"moldau/internal/wire"
 )
 
-// describeConfigs answers DescribeConfigs for topics and for this broker, with every setting's source, synonyms and
+// describeConfigs answers DescribeConfigs for topics, groups, this broker and what else has settings, with every setting's source, synonyms and
 // documentation (KIP-133, KIP-226, KIP-569). Mirrors ConfigHelper.describeConfigs.
 func (a *API) describeConfigs(r *server.Request) server.Reply {
 	req := r.Body.(*kmsg.DescribeConfigsRequest)
@@ -25,6 +24,9 @@ func (a *API) describeConfigs(r *server.Request) server.Reply {
 		answer.ResourceType, answer.ResourceName = resource.ResourceType, resource.ResourceName
 		entries, err := a.configsOf(image, resource.ResourceType, resource.ResourceName)
 		answer.ErrorCode, answer.ErrorMessage = wire.Code(err), wire.Message(err)
+		if err != nil {
+			entries = nil
+		}
 		for _, e := range entries {
 			if len(resource.ConfigNames) == 0 || slices.Contains(resource.ConfigNames, e.Name) {
 				answer.Configs = append(answer.Configs, describe(e, req))
@@ -44,17 +46,41 @@ func (a *API) configsOf(image *metadata.Image, kind kmsg.ConfigResourceType, nam
 		if _, ok := image.Topics.ByName(name); !ok {
 			return nil, kerr.UnknownTopicOrPartition
 		}
-		return a.o.Config.DescribeTopic(image.Configs.Topic(name)), nil
+		return a.o.Config().DescribeTopic(image.Configs.Topic(name)), nil
 	case kmsg.ConfigResourceTypeBroker:
 		if name == "" {
-			return nil, nil // the cluster-wide dynamic defaults, of which there are none
+			return a.o.Config().DescribeBrokers(), nil
 		}
-		if name != strconv.Itoa(int(a.o.NodeID)) {
-			return nil, fmt.Errorf("this is broker %d, and broker %q was asked for: %w", a.o.NodeID, name, kerr.InvalidRequest)
+		return a.o.Config().DescribeBroker(), a.checkBrokerID(name, " or empty string,")
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		if name == "" {
+			return nil, invalidRequest("Broker id must not be empty")
 		}
-		return a.o.Config.DescribeBroker(), nil
+		return a.describeLoggers(), a.checkBrokerID(name, "")
+	case kmsg.ConfigResourceTypeGroupConfig:
+		if name == "" {
+			return nil, invalidRequest("Group name must not be empty")
+		}
+		return a.o.Config().DescribeGroup(image.Configs.Get(metadata.ConfigGroup, name)), nil
+	case kmsg.ConfigResourceTypeClientMetrics:
+		if name == "" {
+			return nil, invalidRequest("Client metrics subscription name must not be empty")
+		}
+		return a.o.Config().DescribeClientMetrics(image.Configs.Get(metadata.ConfigClientMetrics, name)), nil
 	}
-	return nil, fmt.Errorf("there are no settings of resource type %d: %w", kind, kerr.InvalidRequest)
+	return nil, kerr.InvalidRequest
+}
+
+// checkBrokerID makes sure that what is to be described is this node.
+func (a *API) checkBrokerID(name, orElse string) error {
+	id, err := strconv.ParseInt(name, 10, 32)
+	if err != nil {
+		return invalidRequest("Broker id must be an integer, but it is: %s", name)
+	}
+	if int32(id) != a.o.NodeID {
+		return invalidRequest("Unexpected broker id, expected %d%s but received %s", a.o.NodeID, orElse, name)
+	}
+	return nil
 }
 
 func describe(e config.Entry, req *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {

@@ -32,7 +32,8 @@ type Owners struct {
 	// Disconnected is told that the connection over which a broker sent its heartbeats is gone. nil: nobody wants to know.
 	Disconnected func(broker kafka.NodeID, epoch int64)
 	Quorum       *quorum.Quorum
-	Config       *config.Config
+	Config       func() *config.Config // in force now
+	LogLevel     *slog.LevelVar        // of the node's log; nil: it cannot be changed
 }
 
 // Options are the owners and the settings that answers depend on.

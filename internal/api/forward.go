@@ -66,14 +66,19 @@ func (a *API) relay(r *server.Request, resp kmsg.Response, err error) server.Rep
 	if err == nil {
 		return r.Answer(resp)
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = kerr.RequestTimedOut
-	}
-	resp = failure(r.Body, err)
+	resp = failure(r.Body, timedOut(err))
 	if resp == nil {
 		return server.Reply{None: true, Close: true, Reason: kmsg.NameForKey(r.Header.Key) + " has no answer: " + err.Error()}
 	}
 	return r.Answer(resp)
+}
+
+// timedOut is err, or Kafka's name of it if nobody answered in time.
+func timedOut(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return kerr.RequestTimedOut
+	}
+	return err
 }
 
 // timeoutOf is how long a client wants to wait, in ms; 0 if the request does not say.

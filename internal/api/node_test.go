@@ -46,6 +46,7 @@ type testNode struct {
 	broker     *pipes
 	control    *pipes
 	log        lockedText
+	level      slog.LevelVar
 	run        sync.WaitGroup
 	stopUplink context.CancelFunc
 	next       int32 // correlation id
@@ -111,8 +112,17 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 		Config: controller.Config{
 			NumPartitions: settings.Topics.Partitions, DefaultReplicationFactor: 1, MinInsyncReplicas: 1, SessionTimeoutMs: 9000,
 		},
-		Rules: controller.ConfigRules{Check: func(kind metadata.ConfigType, name, value string) error {
-			return config.CheckTopic(name, value)
+		Rules: controller.ConfigRules{Check: func(r metadata.ConfigResource, values, brokers map[string]string) error {
+			switch r.Type {
+			case metadata.ConfigBroker:
+				return cfg.CheckBrokers(values)
+			case metadata.ConfigGroup:
+				return cfg.CheckGroup(values, brokers)
+			case metadata.ConfigClientMetrics:
+				return config.CheckClientMetrics(values)
+			}
+			_, err := cfg.Topic(values)
+			return err
 		}},
 		Features: testFeatures(),
 	})
@@ -157,7 +167,7 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 	}
 	n.api = New(Options{
 		Owners: Owners{
-			Image: n.loader.Image, Replicas: n.set, Groups: n.groups, Store: n.store, Uplink: n.uplink, Quorum: q, Config: cfg,
+			Image: n.loader.Image, Replicas: n.set, Groups: n.groups, Store: n.store, Uplink: n.uplink, Quorum: q, Config: func() *config.Config { return cfg }, LogLevel: &n.level,
 			Local: func(ctx context.Context, req kmsg.Request, principal, clientID string) (kmsg.Response, error) {
 				return n.controller.Handle(ctx, controller.Request{Body: req, Principal: principal, ClientID: clientID})
 			},

@@ -33,6 +33,9 @@ func missing(name string) error {
 	return kerr.UnknownTopicOrPartition
 }
 
+// metadataTopic is the one topic that brokers' clients neither see nor make.
+const metadataTopic = "__cluster_metadata"
+
 // internal reports whether clients may not write to a topic.
 func internal(topic string) bool {
 	return topic == "__consumer_offsets" || topic == "__transaction_state" || topic == "__share_group_state"

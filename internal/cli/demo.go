@@ -60,7 +60,7 @@ func (a *app) demo(ctx context.Context, d demo) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
 	}
-	logger := newLogger(a.stdout, config.Logging{Format: "text", Level: "warn"})
+	log := newLog(a.stdout, config.Logging{Format: "text", Level: "warn"})
 	all := &ensemble{failed: make(chan struct{}), over: make(chan struct{})}
 	for id := 1; id <= d.nodes; id++ {
 		loaded, _, err := config.Load(config.Source{File: fmt.Sprintf("node %d of the demo", id), Text: []byte(d.properties(id))})
@@ -68,7 +68,7 @@ func (a *app) demo(ctx context.Context, d demo) (err error) {
 			return err
 		}
 		// One of them tells of the process that is all of them.
-		n, err := node.Build(node.Options{Config: loaded, Logger: logger.With("node", id), ProcessMetrics: id == 1})
+		n, err := node.Build(node.Options{Config: loaded, Logger: log.With("node", id), LogLevel: log.level, ProcessMetrics: id == 1})
 		if err != nil {
 			return &failure{exitConfig, err}
 		}
@@ -76,7 +76,7 @@ func (a *app) demo(ctx context.Context, d demo) (err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	started, err := a.start(ctx, cancel, all, logger)
+	started, err := a.start(ctx, cancel, all, log.Logger)
 	if err != nil || !started {
 		if listening(err) != nil {
 			err = fmt.Errorf("%w\nTo use other ports:\n    moldau demo --nodes %d --port %d", err, d.nodes, d.port%10000+10000)
@@ -84,7 +84,7 @@ func (a *app) demo(ctx context.Context, d demo) (err error) {
 		return err
 	}
 	fmt.Fprint(a.stdout, d.screen(all.nodes))
-	return a.attend(ctx, cancel, all, logger)
+	return a.attend(ctx, cancel, all, log.Logger)
 }
 
 func (d demo) address(id, offset int) string {

@@ -91,7 +91,7 @@ func (d *doctor) limits() {
 
 // config checks a file of settings as a node would, and the directories that it names.
 func (d *doctor) config(a *app, file string) {
-	loaded, warnings, err := readConfig([]string{file}, nil)
+	loaded, warnings, err := a.readConfig([]string{file}, nil)
 	for _, w := range warnings {
 		d.add("warning", w.String(), "")
 	}

@@ -12,13 +12,19 @@ import (
 	"moldau/internal/config"
 )
 
-// newLogger makes the logger that a node is given.
-func newLogger(w io.Writer, c config.Logging) *slog.Logger {
-	level := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}[c.Level]
+// nodeLog is the log that a node is given, and the level that it can be told to change.
+type nodeLog struct {
+	*slog.Logger
+	level *slog.LevelVar
+}
+
+func newLog(w io.Writer, c config.Logging) nodeLog {
+	level := new(slog.LevelVar)
+	level.Set(map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}[c.Level])
 	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+		return nodeLog{slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})), level}
 	}
-	return slog.New(&lineHandler{w: w, mu: new(sync.Mutex), level: level})
+	return nodeLog{slog.New(&lineHandler{w: w, mu: new(sync.Mutex), level: level}), level}
 }
 
 // lineHandler writes log lines for people: time, level, component, message, then key=value. The component is the
@@ -26,14 +32,16 @@ func newLogger(w io.Writer, c config.Logging) *slog.Logger {
 type lineHandler struct {
 	w     io.Writer
 	mu    *sync.Mutex // guards w; shared by all that descend from one handler
-	level slog.Level
+	level slog.Leveler
 
 	component string
 	attrs     string // already written out, each with a space before it
 	prefix    string // of the open groups, each with a dot behind it
 }
 
-func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= h.level.Level()
+}
 
 func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	line := *h

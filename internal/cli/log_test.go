@@ -12,7 +12,8 @@ import (
 
 func TestLogLines(t *testing.T) {
 	var out bytes.Buffer
-	logger := newLogger(&out, config.Logging{Format: "text", Level: "info"})
+	log := newLog(&out, config.Logging{Format: "text", Level: "info"})
+	logger := log.Logger
 	logger.Debug("unseen")
 	logger.Info("became leader", "component", "replica", "partition", "orders-0", "epoch", 3)
 	with := logger.With("component", "storage", "dir", "/a b").WithGroup("disk")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -25,7 +24,8 @@ type app struct {
 	watched        bool             // stderr is one: progress has somebody to see it
 	signals        <-chan os.Signal // SIGINT and SIGTERM
 	echo           time.Duration    // so long after a signal another is the same one, sent twice
-	build          func(c *config.Config, logger *slog.Logger) (running, error)
+	env            []string         // "NAME=value", as os.Environ returns it
+	build          func(c *config.Config, log nodeLog) (running, error)
 }
 
 // Main runs the command that os.Args names and returns the exit code of the process.
@@ -33,7 +33,7 @@ func Main() int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout), watched: isTerminal(os.Stderr), signals: signals, echo: 300 * time.Millisecond, build: buildNode}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout), watched: isTerminal(os.Stderr), signals: signals, echo: 300 * time.Millisecond, env: os.Environ(), build: buildNode}
 	return a.run(os.Args[1:])
 }
 

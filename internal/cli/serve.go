@@ -23,8 +23,8 @@ type running interface {
 	Addresses() []node.Address
 }
 
-func buildNode(c *config.Config, logger *slog.Logger) (running, error) {
-	return node.Build(node.Options{Config: c, Logger: logger, ProcessMetrics: true})
+func buildNode(c *config.Config, log nodeLog) (running, error) {
+	return node.Build(node.Options{Config: c, Logger: log.Logger, LogLevel: log.level, ProcessMetrics: true})
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -34,7 +34,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve [FILE]",
 		Short: "Run a node with Kafka's server.properties, or without a file on loopback",
 		Example: "  moldau serve\n  moldau serve config/server.properties\n" +
-			"  moldau serve config/server.properties --override node.id=2 --override log.dirs=/data/2",
+			"  moldau serve config/server.properties --override node.id=2 --override log.dirs=/data/2\n" +
+			"  KAFKA_NODE_ID=2 MOLDAU_LOG_DIRS=/data/2 moldau serve",
 		Args: usage(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("log-format") {
@@ -49,16 +50,17 @@ func (a *app) serveCommand() *cobra.Command {
 }
 
 func (a *app) serve(ctx context.Context, files, overrides []string) error {
-	loaded, warnings, err := readConfig(files, overrides)
+	loaded, warnings, err := a.readConfig(files, overrides)
 	if err != nil {
 		return err
 	}
 	cfg := loaded.Node()
-	logger := newLogger(a.stdout, cfg.Log)
+	log := newLog(a.stdout, cfg.Log)
+	logger := log.Logger
 	for _, w := range warnings {
 		logger.Warn(w.String(), "component", "config")
 	}
-	n, err := a.build(loaded, logger)
+	n, err := a.build(loaded, log)
 	if err != nil {
 		return &failure{exitConfig, err}
 	}
@@ -73,9 +75,9 @@ func (a *app) serve(ctx context.Context, files, overrides []string) error {
 	return a.attend(ctx, cancel, n, logger)
 }
 
-// readConfig reads the file, if there is one, and checks everything.
-func readConfig(files, overrides []string) (*config.Config, []config.Warning, error) {
-	src := config.Source{Overrides: overrides}
+// readConfig reads the file, if there is one, and the environment, and checks everything.
+func (a *app) readConfig(files, overrides []string) (*config.Config, []config.Warning, error) {
+	src := config.Source{Env: a.env, Overrides: overrides}
 	if len(files) > 0 {
 		text, err := os.ReadFile(files[0])
 		if err != nil {

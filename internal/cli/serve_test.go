@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -84,7 +83,7 @@ func newInvocation() *invocation {
 	i := &invocation{signals: make(chan os.Signal, 2), stdout: &output{}, stderr: &output{}, node: &fakeNode{
 		failed: make(chan struct{}), started: make(chan struct{}), stopping: make(chan struct{}), release: make(chan struct{}),
 	}}
-	i.app = &app{stdout: i.stdout, stderr: i.stderr, terminal: true, signals: i.signals, build: func(c *config.Config, _ *slog.Logger) (running, error) {
+	i.app = &app{stdout: i.stdout, stderr: i.stderr, terminal: true, signals: i.signals, build: func(c *config.Config, _ nodeLog) (running, error) {
 		i.node.cfg = c.Node()
 		return i.node, nil
 	}}
@@ -237,5 +236,27 @@ func TestOverridesReachTheNode(t *testing.T) {
 		if out := i.stdout.String(); strings.Contains(out, "is ready") || !strings.HasPrefix(out, `{"time":`) {
 			t.Errorf("%v: JSON was asked for: %s", args, out)
 		}
+	}
+}
+
+// TestEnvironmentIsRead: between the file and --override.
+func TestEnvironmentIsRead(t *testing.T) {
+	i := newInvocation()
+	i.app.env = []string{"KAFKA_NODE_ID=7", "MOLDAU_NUM_PARTITIONS=5", "KAFKA_LOG_DIRS=/from/env", "HOME=/"}
+	code := i.run("serve", "--override", "num.partitions=6")
+	<-i.node.started
+	i.signals <- syscall.SIGTERM
+	<-i.node.stopping
+	close(i.node.release)
+	if got := <-code; got != exitOK {
+		t.Fatalf("exit code %d: %s", got, i.stderr)
+	}
+	if c := i.node.cfg; c.ID != 7 || c.Topics.Partitions != 6 || c.Storage.Dirs[0] != "/from/env" {
+		t.Errorf("node %d with %d partitions in %v", c.ID, c.Topics.Partitions, c.Storage.Dirs)
+	}
+	i = newInvocation()
+	i.app.env = []string{"KAFKA_LOG_RETENTION_HOUR=5"}
+	if got := <-i.run("serve"); got != exitConfig || !strings.Contains(i.stderr.String(), "KAFKA_LOG_RETENTION_HOURS") {
+		t.Errorf("exit code %d: %s", got, i.stderr)
 	}
 }

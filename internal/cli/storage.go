@@ -262,7 +262,7 @@ func (a *app) configured(file string) (config.Node, error) {
 	if file != "" {
 		files = append(files, file)
 	}
-	loaded, _, err := readConfig(files, nil)
+	loaded, _, err := a.readConfig(files, nil)
 	if err != nil {
 		return config.Node{}, err
 	}

@@ -29,24 +29,32 @@ func (c *Config) CheckBrokers(all map[string]string) error {
 
 // Dynamic returns c with these dynamic settings instead of those that it has: own are those of this broker, all those of
 // every broker (KIP-226). They have been checked before they came into the metadata log; what this program finds wrong
-// all the same is left out, and told.
-func (c *Config) Dynamic(own, all map[string]string) (next *Config, wrong []error) {
-	keep := func(values map[string]string, perBroker bool) map[string]string {
+// all the same is left out, and is an error. Idle are sentences about settings that are new and have no effect.
+func (c *Config) Dynamic(own, all map[string]string) (next *Config, idle []string, errs []error) {
+	keep := func(values, old map[string]string, perBroker bool) map[string]string {
 		kept := map[string]string{}
 		for _, key := range slices.Sorted(maps.Keys(values)) {
 			if err := checkDynamic(map[string]string{key: values[key]}, perBroker); err != nil {
-				wrong = append(wrong, err)
+				errs = append(errs, err)
 				continue
 			}
 			kept[key] = values[key]
+			if was, set := old[key]; set && was == values[key] {
+				continue
+			}
+			if row, known := brokerRow(key); !known {
+				idle = append(idle, key+" is not a setting that moldau or Kafka knows; it has no effect")
+			} else if why := row.idle(values[key]); why != "" {
+				idle = append(idle, key+" "+why)
+			}
 		}
 		return kept
 	}
-	next, err := c.over(keep(own, true), keep(all, false))
+	next, err := c.over(keep(own, c.own, true), keep(all, c.all, false))
 	if err != nil {
-		return c, append(wrong, err)
+		return c, nil, append(errs, err)
 	}
-	return next, wrong
+	return next, idle, errs
 }
 
 // over lays dynamic settings, each good by itself, over the static ones.

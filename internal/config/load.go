@@ -113,17 +113,26 @@ func (l *loader) take(s setting) {
 		l.faultAt(s, row.Type, "want "+want)
 		return
 	}
-	changed := canonical(row, s.raw) != canonical(row, row.Default)
-	switch {
-	case row.Standing == Refused && changed:
+	if row.Standing == Refused && canonical(row, s.raw) != canonical(row, row.Default) {
 		l.faultAt(s, row.Type, row.Why+"; take it out")
 		return
-	case row.Standing == Later && changed:
-		l.warn(s, "has no effect: it belongs to "+row.Why+", which this version does not serve")
-	case row.Standing == Inert && changed, row.Standing == Removed:
-		l.warn(s, "has no effect: "+row.Why)
+	}
+	if why := row.idle(s.raw); why != "" {
+		l.warn(s, why)
 	}
 	l.set[s.key] = s
+}
+
+// idle tells that a value has no effect, if that is so; the default need not have one.
+func (r *Row) idle(raw string) string {
+	changed := canonical(r, raw) != canonical(r, r.Default)
+	switch {
+	case r.Standing == Later && changed:
+		return "has no effect: it belongs to " + r.Why + ", which this version does not serve"
+	case r.Standing == Inert && changed, r.Standing == Removed:
+		return "has no effect: " + r.Why
+	}
+	return ""
 }
 
 // unknown decides about a key without a row: a fault if it is nearly one, else a warning.

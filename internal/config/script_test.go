@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,9 +69,12 @@ func TestScripts(t *testing.T) {
 				return entriesText(last.DescribeBroker(), d.Input)
 			case "dynamic":
 				own, all := pairs(linesOf(d.Input, "own ")), pairs(linesOf(d.Input, "all "))
-				next, wrong := last.Dynamic(own, all)
+				next, idle, errs := last.Dynamic(own, all)
 				last = next
-				return errorsText(wrong...)
+				for _, sentence := range idle {
+					errs = append(errs, errors.New("warning: "+sentence))
+				}
+				return errorsText(errs...)
 			case "check":
 				values := pairs(d.Input)
 				return errorsText(map[string]func() error{
@@ -141,6 +145,9 @@ func listenersText(n Node) string {
 }
 
 func topicText(c *Config, overrides map[string]string) string {
+	if err := c.CheckTopic(overrides); err != nil {
+		return err.Error() + "\n"
+	}
 	changed, err := c.Topic(overrides)
 	if err != nil {
 		return err.Error() + "\n"

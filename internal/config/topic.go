@@ -40,8 +40,21 @@ type Topic struct {
 	UncleanLeaderElection bool
 }
 
-// CheckTopic tells what is wrong with one setting of a topic, if anything: the name, or the value for that name.
-func CheckTopic(name, raw string) error {
+// CheckTopic tells what is wrong with a topic's settings of its own, also what no setting shows by itself; nil if they
+// may be set.
+func (c *Config) CheckTopic(overrides map[string]string) error {
+	if _, err := c.Topic(overrides); err != nil {
+		return err
+	}
+	low, high := c.valueOver(topicByName["min.compaction.lag.ms"], overrides).number, c.valueOver(topicByName["max.compaction.lag.ms"], overrides).number
+	if low > high {
+		return fmt.Errorf("min.compaction.lag.ms is %d, which is more than max.compaction.lag.ms, %d", low, high)
+	}
+	return nil
+}
+
+// checkTopic tells what is wrong with one setting of a topic, if anything: the name, or the value for that name.
+func checkTopic(name, raw string) error {
 	row, ok := topicByName[name]
 	if !ok {
 		if near, found := nearestTopic(name); found {
@@ -70,11 +83,12 @@ func nearestTopic(name string) (string, bool) {
 }
 
 // Topic returns the configuration of a topic with these settings of its own. The error names everything that is wrong
-// with them, also what no setting shows by itself.
+// with them by themselves. That min.compaction.lag.ms is more than max.compaction.lag.ms is no error here, since one of them
+// may have come from the broker long after the other was checked; the latter counts.
 func (c *Config) Topic(overrides map[string]string) (Topic, error) {
 	var wrong []string
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
-		if err := CheckTopic(name, overrides[name]); err != nil {
+		if err := checkTopic(name, overrides[name]); err != nil {
 			wrong = append(wrong, err.Error())
 		}
 	}
@@ -116,9 +130,7 @@ func (c *Config) Topic(overrides map[string]string) (Topic, error) {
 	if small := int32(of("internal.segment.bytes").number); small > 0 {
 		t.SegmentBytes = small
 	}
-	if t.MinCompactionLagMs > t.MaxCompactionLagMs {
-		return Topic{}, fmt.Errorf("min.compaction.lag.ms is %d, which is more than max.compaction.lag.ms, %d", t.MinCompactionLagMs, t.MaxCompactionLagMs)
-	}
+	t.MinCompactionLagMs = min(t.MinCompactionLagMs, t.MaxCompactionLagMs)
 	return t, nil
 }
 

@@ -120,7 +120,7 @@ func resourceOf(t kmsg.ConfigResourceType, name string) metadata.ConfigResource 
 func checkOnce(r metadata.ConfigResource, count int) error {
 	switch {
 	case r.Type.String() == "UNKNOWN":
-		return faultf(kerr.UnsupportedVersion, "Unknown resource type %d.", r.Type)
+		return faultf(kerr.InvalidRequest, "Unknown resource type %d", r.Type)
 	case count > 1:
 		return faultf(kerr.InvalidRequest, "Duplicate resource.")
 	}
@@ -214,22 +214,44 @@ func (s *state) changeConfigs(r metadata.ConfigResource, next map[string]*string
 			})
 		}
 	}
-	if err := s.checkConfigs(r.Type, all); err != nil {
+	if err := s.checkConfigs(r, all); err != nil {
+		return nil, err
+	}
+	if err := s.checkEligible(r, next); err != nil {
 		return nil, err
 	}
 	return records, nil
 }
 
-func (s *state) checkConfigs(t metadata.ConfigType, values map[string]string) error {
+// checkEligible keeps the one min.insync.replicas that eligible leaders were found by: that of all brokers (KIP-966).
+func (s *state) checkEligible(r metadata.ConfigResource, next map[string]*string) error {
+	value, named := next[minInsync]
+	if !named || r.Type != metadata.ConfigBroker || !s.elrEnabled() {
+		return nil
+	}
+	_, set := s.image.Configs.Get(r.Type, r.Name)[minInsync]
+	switch {
+	case r.Name != "" && (value != nil || set):
+		return faultf(kerr.InvalidConfig, "Broker-level %s cannot be altered while ELR is enabled.", minInsync)
+	case r.Name == "" && value == nil && set:
+		return faultf(kerr.InvalidConfig, "Cluster-level %s cannot be removed while ELR is enabled.", minInsync)
+	}
+	return nil
+}
+
+// checkConfigs refuses wrong values. Those of brokers are an invalid request, as in ConfigAdminManager (KAFKA-13609).
+func (s *state) checkConfigs(r metadata.ConfigResource, values map[string]string) error {
 	if s.Rules.Check == nil {
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if err := s.Rules.Check(t, name, values[name]); err != nil {
-			return faultf(kerr.InvalidConfig, "%v", err)
-		}
+	err := s.Rules.Check(r, values, s.image.Configs.Get(metadata.ConfigBroker, ""))
+	switch {
+	case err == nil:
+		return nil
+	case r.Type == metadata.ConfigBroker:
+		return faultf(kerr.InvalidRequest, "%v", err)
 	}
-	return nil
+	return faultf(kerr.InvalidConfig, "%v", err)
 }
 
 // checkResource mirrors ControllerConfigurationValidator and ConfigResourceExistenceChecker.

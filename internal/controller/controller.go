@@ -74,8 +74,9 @@ type Config struct {
 
 // ConfigRules is what the controller asks about configuration names and values. A nil function rules nothing out.
 type ConfigRules struct {
-	// Check returns what is wrong with a value; nil when it may be set. An unknown name is wrong.
-	Check func(t metadata.ConfigType, name, value string) error
+	// Check returns what is wrong with the values that a resource would have, beside what is set for all brokers; nil when
+	// it may have them.
+	Check func(r metadata.ConfigResource, values, brokers map[string]string) error
 	// Default returns the value in force where nothing is set for the resource.
 	Default func(t metadata.ConfigType, name string) (string, bool)
 	// List reports whether a name holds a list, which APPEND and SUBTRACT need.

@@ -3,6 +3,8 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,17 +60,19 @@ func newWorld(t *testing.T, d *datadriven.TestData) *world {
 		},
 		Features: testFeatures(),
 		Rules: ConfigRules{
-			Check: func(_ metadata.ConfigType, name, value string) error {
-				switch name {
-				case "cleanup.policy", "min.insync.replicas", "unclean.leader.election.enable":
-					return nil
-				case "retention.ms":
-					if _, err := strconv.Atoi(value); err != nil {
-						return errors.New("Invalid value " + value + " for configuration retention.ms")
+			Check: func(_ metadata.ConfigResource, values, _ map[string]string) error {
+				for _, name := range slices.Sorted(maps.Keys(values)) {
+					switch name {
+					case "cleanup.policy", "min.insync.replicas", "unclean.leader.election.enable":
+					case "retention.ms":
+						if _, err := strconv.Atoi(values[name]); err != nil {
+							return errors.New("Invalid value " + values[name] + " for configuration retention.ms")
+						}
+					default:
+						return errors.New("Unknown topic config name: " + name)
 					}
-					return nil
 				}
-				return errors.New("Unknown topic config name: " + name)
+				return nil
 			},
 			List:    func(_ metadata.ConfigType, name string) bool { return name == "cleanup.policy" },
 			Default: func(_ metadata.ConfigType, name string) (string, bool) { return "delete", name == "cleanup.policy" },

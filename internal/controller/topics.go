@@ -122,7 +122,7 @@ func (s *state) checkNewConfigs(configs []kmsg.CreateTopicsRequestTopicConfig) (
 	if len(null) > 0 {
 		return nil, faultf(kerr.InvalidConfig, "Null value not supported for topic configs: %s", strings.Join(null, ","))
 	}
-	return values, s.checkConfigs(metadata.ConfigTopic, values)
+	return values, s.checkConfigs(metadata.ConfigResource{Type: metadata.ConfigTopic}, values)
 }
 
 func (s *state) newPartitions(t *kmsg.CreateTopicsRequestTopic, planned int32) ([]*metadata.PartitionRegistration, error) {

@@ -32,8 +32,9 @@ import (
 
 // Options say what to build. Seams that are left empty are the operating system's.
 type Options struct {
-	Config *config.Config
-	Logger *slog.Logger
+	Config   *config.Config
+	Logger   *slog.Logger
+	LogLevel *slog.LevelVar // of Logger; nil: it cannot be changed
 
 	FS       vfs.FS
 	Listen   func(address string) (net.Listener, error)
@@ -71,6 +72,7 @@ type Node struct {
 	recoveredAll atomic.Bool                          // all of those have been open at one time
 
 	store      *storage.Store
+	settings   *settings
 	loader     *metadata.Loader
 	gate       *gate
 	quorum     *quorum.Quorum
@@ -105,6 +107,7 @@ func Build(o Options) (*Node, error) {
 		o.Hostname = os.Hostname
 	}
 	n := &Node{o: o, cfg: o.Config.Node(), failed: make(chan struct{}), stopped: make(chan struct{}), metrics: metrics.NewSet()}
+	n.settings = newSettings(n)
 	if q := n.cfg.Quorum; len(q.Voters) > 1 || len(q.Bootstrap) > 1 || !n.cfg.Roles.Broker || !n.cfg.Roles.Controller {
 		return nil, errors.New("clusters of several nodes are not supported yet: leave process.roles, controller.quorum.voters and controller.quorum.bootstrap.servers out")
 	}
@@ -136,7 +139,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.openQuorum(clusterID); err != nil {
 		return err
 	}
-	var subscribers []metadata.Subscriber
+	subscribers := []metadata.Subscriber{n.settings}
 	if n.cfg.Roles.Broker {
 		n.gate = newGate(n.prepare, n.fail)
 		subscribers = append(subscribers, n.gate)
@@ -144,7 +147,7 @@ func (n *Node) open(ctx context.Context) error {
 	if n.cfg.Roles.Controller {
 		n.controller = controller.New(controller.Options{
 			NodeID: n.cfg.ID, ClusterID: clusterID, Log: n.quorum, Logger: n.o.Logger, Metrics: n.metrics,
-			Config: n.controllerConfig(), Rules: configRules(n.o.Config), Features: features(), Probe: n.probe,
+			Config: n.controllerConfig(), Rules: configRules(n.settings.now.Load), Features: features(), Probe: n.probe,
 		})
 		// Last: its answers leave from there, and what they say is then true of this node.
 		subscribers = append(subscribers, n.controller)
@@ -168,10 +171,7 @@ func (n *Node) openStore() error {
 		RecoveryThreads:   int(cfg.Storage.RecoveryThreads),
 		RetentionInterval: milliseconds(cfg.Retention.CheckMs),
 		ProducerExpiryMs:  int64(cfg.Producers.ExpiryMs),
-		Cleaner: storage.CleanerOptions{
-			Threads: int(cfg.Cleaner.Threads), MapBytes: cfg.Cleaner.MapBytes, MapLoad: cfg.Cleaner.MapLoad,
-			BufferBytes: int(cfg.Cleaner.BufferBytes), BytesPerSecond: cfg.Cleaner.BytesPerSecond, Backoff: milliseconds(max(1, cfg.Cleaner.BackoffMs)),
-		},
+		Cleaner:           cleanerOptions(cfg.Cleaner),
 	})
 	if err != nil {
 		return &dataError{err}

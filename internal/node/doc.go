@@ -13,7 +13,8 @@
 // else is safe for concurrent use.
 //
 // Files: build.go (constructors in order), start.go, stop.go, stream.go (committed metadata to subscribers), http.go,
-// addresses.go, settings.go (configuration to what packages take).
+// addresses.go, settings.go (configuration to what packages take),
+// dynamic.go (settings that change at run time).
 //
 // Not obvious:
 //   - Many nodes may run in one process: nothing here or below is a package variable.

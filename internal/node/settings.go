@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"math"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"moldau/internal/metadata"
 	"moldau/internal/quorum"
 	"moldau/internal/server"
+	"moldau/internal/storage"
 	"moldau/internal/uplink"
 )
 
@@ -78,29 +78,10 @@ func (n *Node) controllerConfig() controller.Config {
 	return c
 }
 
-// configRules is what the controller asks about settings in the metadata log.
-func configRules(c *config.Config) controller.ConfigRules {
-	topic := make(map[string]config.Entry)
-	for _, e := range c.DescribeTopic(nil) {
-		topic[e.Name] = e
-	}
-	return controller.ConfigRules{
-		Check: func(t metadata.ConfigType, name, value string) error {
-			if t != metadata.ConfigTopic {
-				return errors.New("only settings of topics can be changed while the node runs, for now; change the file and restart")
-			}
-			return config.CheckTopic(name, value)
-		},
-		Default: func(t metadata.ConfigType, name string) (string, bool) {
-			e, ok := topic[name]
-			if t != metadata.ConfigTopic || !ok || e.Value == nil {
-				return "", false
-			}
-			return *e.Value, true
-		},
-		List: func(t metadata.ConfigType, name string) bool {
-			return t == metadata.ConfigTopic && topic[name].Type == config.List
-		},
+func cleanerOptions(c config.Cleaner) storage.CleanerOptions {
+	return storage.CleanerOptions{
+		Threads: int(c.Threads), MapBytes: c.MapBytes, MapLoad: c.MapLoad,
+		BufferBytes: int(c.BufferBytes), BytesPerSecond: c.BytesPerSecond, Backoff: milliseconds(max(1, c.BackoffMs)),
 	}
 }
 
@@ -173,7 +154,7 @@ func (n *Node) apiOptions(clusterID string) api.Options {
 	return api.Options{
 		Owners: api.Owners{
 			Image: n.loader.Image, Replicas: n.replicas, Groups: n.groups, Store: n.store, Uplink: n.uplink, Local: n.local, Disconnected: disconnected,
-			Quorum: n.quorum, Config: n.o.Config,
+			Quorum: n.quorum, Config: n.settings.now.Load, LogLevel: n.o.LogLevel,
 		},
 		NodeID: n.cfg.ID, ClusterID: clusterID, Features: features(),
 		Offsets:           n.cfg.Groups,
@@ -191,12 +172,13 @@ func (n *Node) apiOptions(clusterID string) api.Options {
 // other version of the program have let one through that this one does not know, the topic gets the node's defaults
 // and the log says so, rather than a partition that cannot be opened.
 func (n *Node) topicConfig(topic string, overrides map[string]string) config.Topic {
-	t, err := n.o.Config.Topic(overrides)
+	current := n.settings.now.Load()
+	t, err := current.Topic(overrides)
 	if err == nil {
 		return t
 	}
 	n.o.Logger.Error("settings of a topic in the metadata log are wrong; using this node's defaults", "topic", topic, "error", err)
-	t, err = n.o.Config.Topic(nil)
+	t, err = current.Topic(nil)
 	invariant.Check(err == nil, "the defaults of a checked configuration are wrong: %v", err)
 	return t
 }
@@ -223,5 +205,15 @@ func logConfig(t config.Topic) commitlog.Config {
 		MinCompactionLagMs:     t.MinCompactionLagMs,
 		MaxCompactionLagMs:     t.MaxCompactionLagMs,
 		MinCleanableDirtyRatio: t.MinCleanableDirtyRatio,
+		FlushMessages:          limited(t.FlushMessages),
+		FlushMs:                limited(max(t.FlushMs, 1)),
 	}
+}
+
+// limited is 0 for a limit that is none.
+func limited(n int64) int64 {
+	if n == math.MaxInt64 {
+		return 0
+	}
+	return n
 }

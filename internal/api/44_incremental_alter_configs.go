@@ -1,0 +1,42 @@
+package api
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/server"
+	"moldau/internal/wire"
+)
+
+// incrementalAlterConfigs changes settings of resources one by one (KIP-339).
+func (a *API) incrementalAlterConfigs(r *server.Request) server.Reply {
+	req := r.Body.(*kmsg.IncrementalAlterConfigsRequest)
+	alterations := make([]alteration, len(req.Resources))
+	for i, res := range req.Resources {
+		alterations[i] = alteration{kind: res.ResourceType, name: res.ResourceName}
+		for _, c := range res.Configs {
+			alterations[i].configs = append(alterations[i].configs, alteredConfig{name: c.Name, value: c.Value, op: c.Op})
+		}
+	}
+	errs := a.decideHere(r, alterations, true, req.ValidateOnly)
+	part := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	part.ValidateOnly = req.ValidateOnly
+	for i, res := range req.Resources {
+		if errs[i] == errForController {
+			part.Resources = append(part.Resources, res)
+		}
+	}
+	a.relayConfigs(r, errs, part, func(resp kmsg.Response) (verdicts []error) {
+		for _, res := range resp.(*kmsg.IncrementalAlterConfigsResponse).Resources {
+			verdicts = append(verdicts, verdict(res.ErrorCode, res.ErrorMessage))
+		}
+		return verdicts
+	})
+	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
+	for i, res := range req.Resources {
+		answer := kmsg.NewIncrementalAlterConfigsResponseResource()
+		answer.ResourceType, answer.ResourceName = res.ResourceType, res.ResourceName
+		answer.ErrorCode, answer.ErrorMessage = wire.Code(errs[i]), wire.Message(errs[i])
+		resp.Resources = append(resp.Resources, answer)
+	}
+	return r.Answer(resp)
+}
