@@ -472,13 +472,13 @@ func crashEverywhere(t *testing.T, c Config) {
 	fs := vfs.NewInject(mem)
 	w := newWorld(t, mem, fs, c)
 	crashes, states, again := 0, 0, 0
-	cuts := thorough(4, 25)
+	cuts := thorough(4, 14)
 	checkCrash := func(op vfs.Op) {
 		rng := rand.New(rand.NewPCG(uint64(crashes), 1))
 		here := 0
 		for how, disk := range mem.Survivors(rng, cuts) {
 			what := fmt.Sprintf("before #%d %v: %s", crashes, op, how)
-			if here++; (crashes+here)%thorough(31, 11) == 0 {
+			if here++; (crashes+here)%thorough(101, 61) == 0 {
 				again += w.crashRecovery(disk.KillClone(), what)
 			}
 			w.check(disk, w.point, what)
@@ -497,7 +497,7 @@ func crashEverywhere(t *testing.T, c Config) {
 	if w.fails != 0 {
 		t.Fatalf("%d calls failed on a good disk", w.fails)
 	}
-	if crashes < 200 || again < 20 {
+	if crashes < 200 || again < 5 {
 		t.Fatalf("only %d crash points and %d states in recovery: the script does too little", crashes, again)
 	}
 	t.Logf("%d crash states at %d operations, and in recovery after them %d", states, crashes, again)

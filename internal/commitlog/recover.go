@@ -282,7 +282,7 @@ func (r *recovery) trustIndexes(a *active, f *found, whole *view, w *window, fro
 		}
 		lastOffset, lastPos = offset, pos
 		return true
-	})
+	}, func() { lastOffset, lastPos = f.base-1, 0 })
 	if err != nil || offsets == 0 {
 		return err
 	}
@@ -294,7 +294,7 @@ func (r *recovery) trustIndexes(a *active, f *found, whole *view, w *window, fro
 		}
 		lastTime, lastTimeOffset = timestamp, offset
 		return true
-	})
+	}, func() { lastTime, lastTimeOffset = -1, f.base-1 })
 	if err != nil {
 		return err
 	}
@@ -319,10 +319,9 @@ func (r *recovery) trustIndexes(a *active, f *found, whole *view, w *window, fro
 	return ignoreCorrupt(err)
 }
 
-// trusted returns how many entries at the start of the file are good: good is asked about one after the other. A file of
-// its real size, as a clean stop leaves it, is judged by its last
-// entries.
-func (x *index) trusted(w *window, good func(entry []byte) bool) (int, error) {
+// trusted returns how many entries at the start of the file are good: good is asked about one after the other, and anew
+// after again. A file of its real size, as a clean stop leaves it, is judged by its last entries.
+func (x *index) trusted(w *window, good func(entry []byte) bool, again func()) (int, error) {
 	if x.written == 0 {
 		return 0, nil
 	}
@@ -333,13 +332,15 @@ func (x *index) trusted(w *window, good func(entry []byte) bool) (int, error) {
 	defer x.f.unpin()
 	w.of(h)
 	for n := x.written; n > max(0, x.written-2); n-- { // the last one may be what seal has added
-		last, err := x.read(w, n-1, 1)
+		few := min(2, n) // one alone may be the remains of an older file
+		last, err := x.read(w, n-few, few)
 		if err != nil {
 			return 0, err
 		}
-		if good(last) {
+		if good(last[:x.width]) && (few == 1 || good(last[x.width:])) {
 			return n, nil
 		}
+		again()
 	}
 	for i := range x.written {
 		entry, err := x.read(w, i, 1)

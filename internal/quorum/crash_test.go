@@ -3,6 +3,7 @@ package quorum
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"syscall"
 	"testing"
@@ -152,10 +153,11 @@ func countOperations(t *testing.T) (n int64) {
 	return n
 }
 
-// TestCrashEverywhere: the process is killed, or the power cut, before any one disk operation.
+// TestCrashEverywhere: the process is killed, or the power cut, before any one disk operation, and before one of the start
+// after that.
 func TestCrashEverywhere(t *testing.T) {
 	operations := countOperations(t)
-	t.Logf("%d disk operations", operations)
+	states, starts := 0, 0
 	for at := range operations {
 		synctest.Test(t, func(t *testing.T) {
 			disk := newDisk(t)
@@ -163,15 +165,53 @@ func TestCrashEverywhere(t *testing.T) {
 			if !l.told && len(l.acked) != len(l.proposed) {
 				t.Errorf("%d of %d proposals acked, and nobody was told why", len(l.acked), len(l.proposed))
 			}
-			checkLife(t, disk.KillClone(), l)
-			for seed, keep := range []float64{0, 0.5, 0.5, 1} {
-				checkLife(t, disk.CrashClone(rand.New(rand.NewPCG(uint64(at), uint64(seed))), keep), l)
-			}
-			if t.Failed() {
-				t.Fatalf("crash at operation %d of %d", at, operations)
+			rng := rand.New(rand.NewPCG(uint64(at), 1))
+			for how, disk := range disk.Survivors(rng, thorough(4, 16)) {
+				if states++; states%thorough(7, 2) == 0 {
+					starts += crashStart(t, disk.KillClone(), l, rng)
+				}
+				if checkLife(t, disk, l); t.Failed() {
+					t.Fatalf("crash at operation %d of %d, %s", at, operations, how)
+				}
 			}
 		})
 	}
+	t.Logf("%d crash states at %d operations, and in the start after them %d", states, operations, starts)
+}
+
+// crashStart lets the start after a crash crash too, somewhere. It returns how many different disks that gave.
+func crashStart(t *testing.T, disk *vfs.Mem, l life, rng *rand.Rand) (states int) {
+	t.Helper()
+	count := vfs.NewInject(disk.KillClone())
+	openAndStop(count)
+	at := rng.Int64N(count.Count())
+	openAndStop(vfs.NewInject(disk, vfs.FromIndex(at, syscall.EIO)))
+	for how, disk := range disk.Survivors(rng, thorough(2, 6)) {
+		states++
+		if checkLife(t, disk, l); t.Failed() {
+			t.Fatalf("crash at operation %d of the next start, %s", at, how)
+		}
+	}
+	return states
+}
+
+// openAndStop opens a quorum and ends it, whatever comes of it.
+func openAndStop(disk vfs.FS) {
+	q, err := Open(ringOptions(disk, &recorder{leads: -1}))
+	if err != nil {
+		return
+	}
+	q.Start()
+	synctest.Wait()
+	_ = q.Stop()
+}
+
+// thorough returns how far to go at most: what is enough beside the code, or for a landing.
+func thorough(normal, landing int) int {
+	if effort := os.Getenv("MOLDAU_EFFORT"); effort == "ci" || effort == "night" {
+		return landing
+	}
+	return normal
 }
 
 // TestErrorEverywhere: one disk operation fails; what was acked nevertheless survives a power cut right after.

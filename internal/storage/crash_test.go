@@ -1,10 +1,13 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"moldau/internal/commitlog"
 	"moldau/internal/kafka"
@@ -33,7 +36,9 @@ func live(fs vfs.FS) (p promises) {
 	p = promises{synced: map[string]int64{}, appended: map[string]int64{}, logStart: map[string]int64{}, asked: map[string]int64{},
 		deleted: map[string]bool{}, doomed: map[string]bool{}, epoch: -1}
 	for round := range 2 {
-		s, err := OpenDirectories(options(fs, "/data/logs"))
+		o := options(fs, "/data/logs")
+		o.Cleaner = CleanerOptions{Threads: 1, Backoff: time.Hour}
+		s, err := OpenDirectories(o)
 		if err != nil {
 			return p
 		}
@@ -66,11 +71,12 @@ func (s *Store) round(p *promises, round int) error {
 		return err
 	}
 	p.epoch = epoch
-	for i, topic := range []string{"a", "b"} {
+	for _, topic := range []string{"a", "b"} {
 		if p.doomed[topic] {
 			continue
 		}
-		l, err := s.Open(tp(topic, 0), id(byte(i+1)), kafka.DirUnassigned, commitlog.DefaultConfig())
+		tp, id := partition(topic)
+		l, err := s.Open(tp, id, kafka.DirUnassigned, commitlog.DefaultConfig())
 		if err != nil {
 			return err
 		}
@@ -101,6 +107,9 @@ func (s *Store) round(p *promises, round int) error {
 			return err
 		}
 	}
+	if err := s.shorten(p); err != nil {
+		return err
+	}
 	if round == 1 {
 		l, _ := s.Lookup(tp("b", 0))
 		p.doomed["b"] = true
@@ -108,8 +117,97 @@ func (s *Store) round(p *promises, round int) error {
 			return err
 		}
 		p.deleted["b"] = true
+		return s.grow(p, again, 1, commitlog.DefaultConfig())
+	}
+	j := s.dirs[0].journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.rewriteLocked()
+}
+
+// again is topic b once more, after it was deleted.
+const again = "b again"
+
+// partition returns what a name of the promises stands for.
+func partition(name string) (kafka.TopicPartition, kafka.TopicID) {
+	switch name {
+	case again:
+		return tp("b", 0), id(9)
+	case "a", "b":
+		return tp(name, 0), id(name[0] - 'a' + 1)
+	}
+	return tp(name, 0), id(name[0])
+}
+
+// grow appends to a log and has it synced.
+func (s *Store) grow(p *promises, name string, times int, c commitlog.Config) error {
+	tp, id := partition(name)
+	l, err := s.Open(tp, id, kafka.DirUnassigned, c)
+	if err != nil {
+		return err
+	}
+	w := watchSync(l)
+	for range times {
+		a, err := l.Append(records(2), commitlog.AppendOptions{})
+		if err != nil {
+			return err
+		}
+		p.appended[name] = a.Last + 1
+		l.AppendDone()
+		if err := w.wait(a.Last + 1); err != nil {
+			return err
+		}
+		p.synced[name] = a.Last + 1
+		l.SetHighWatermark(a.Last + 1)
 	}
 	return nil
+}
+
+// shorten takes records out of logs in the three other ways: truncation, retention, and compaction, here of an internal
+// topic, whose records have no key and go.
+func (s *Store) shorten(p *promises) error {
+	small := commitlog.DefaultConfig()
+	small.SegmentBytes = 200
+	retained := small
+	retained.RetentionBytes, retained.FileDeleteDelayMs = 400, 0
+	compacted := small
+	compacted.Compact, compacted.Delete = true, false
+	if err := s.grow(p, "retained", 6, retained); err != nil {
+		return err
+	}
+	tp, _ := partition("retained")
+	l, _ := s.Lookup(tp)
+	for range 2 { // the second removes the files
+		if _, err := l.retain(s.o.Now()); err != nil {
+			return err
+		}
+	}
+	if err := s.grow(p, "__consumer_offsets", 6, compacted); err != nil {
+		return err
+	}
+	tp, _ = partition("__consumer_offsets")
+	l, _ = s.Lookup(tp)
+	if err := l.advanceRecoveryPoint(); err != nil {
+		return err
+	}
+	s.cleaner.compact(l, s.stop)
+	if err := l.dir.Err(); err != nil {
+		return err
+	}
+	if l.dir.cleaned.offset(tp, 0) == 0 {
+		return errors.New("compaction had nothing to do")
+	}
+	if err := s.grow(p, "truncated", 4, small); err != nil {
+		return err
+	}
+	tp, _ = partition("truncated")
+	l, _ = s.Lookup(tp)
+	to := p.synced["truncated"] - 3
+	p.synced["truncated"] = to - 1 // it lies inside a batch
+	if err := l.Truncate(to); err != nil {
+		return err
+	}
+	return s.grow(p, "truncated", 1, small)
 }
 
 // check opens the disk as the next start would and compares with what was promised.
@@ -135,27 +233,31 @@ func (p promises) check(disk vfs.FS) error {
 	if err := s.Start(); err != nil {
 		return err
 	}
-	for i, topic := range []string{"a", "b"} {
-		if !p.doomed[topic] && p.synced[topic] == 0 {
+	for _, topic := range []string{"a", "b", again, "retained", "__consumer_offsets", "truncated"} {
+		if !p.doomed[topic] && p.synced[topic] == 0 || topic == "b" && p.deleted[topic] && p.appended[again] > 0 {
 			continue
 		}
-		if _, there := s.folders[tp(topic, 0)]; !there {
+		tp, id := partition(topic)
+		if _, there := s.folders[tp]; !there {
 			if !p.doomed[topic] {
 				return fmt.Errorf("%s is gone", topic)
 			}
 			continue
 		}
 		if p.deleted[topic] {
-			return fmt.Errorf("%s is back", topic)
+			if stored, err := s.storedID(s.dirs[0], tp); err == nil && stored == id {
+				return fmt.Errorf("%s is back", topic)
+			}
+			continue // it is being made again
 		}
-		l, err := s.Open(tp(topic, 0), id(byte(i+1)), kafka.DirUnassigned, commitlog.DefaultConfig())
+		l, err := s.Open(tp, id, kafka.DirUnassigned, commitlog.DefaultConfig())
 		if err != nil {
 			return err
 		}
 		if l.LogEnd() < p.synced[topic] || l.SyncedEnd() != l.LogEnd() {
 			return fmt.Errorf("%s ends at %d and is synced to %d, reported synced %d", topic, l.LogEnd(), l.SyncedEnd(), p.synced[topic])
 		}
-		if l.LogStart() < p.logStart[topic] || l.LogStart() > max(p.asked[topic], p.logStart[topic]) {
+		if l.LogStart() < p.logStart[topic] || topic != "retained" && l.LogStart() > max(p.asked[topic], p.logStart[topic]) {
 			return fmt.Errorf("%s starts at %d, deleted up to %d", topic, l.LogStart(), p.logStart[topic])
 		}
 		if hw := l.StoredHighWatermark(); hw < l.LogStart() || hw > l.LogEnd() {
@@ -176,34 +278,75 @@ func (p promises) check(disk vfs.FS) error {
 	return nil
 }
 
+// TestStoreCrashEverywhere: the process is killed or the power cut before each disk operation of a node's life, and of the
+// start after that.
 func TestStoreCrashEverywhere(t *testing.T) {
-	for crashAt := int64(0); ; crashAt++ {
+	states, starts := 0, 0
+	for crashAt := int64(0); ; crashAt += int64(thorough(3, 1)) {
 		mem := vfs.NewMem()
 		fs := vfs.NewInject(mem, vfs.FromIndex(crashAt, syscall.EIO))
 		p := live(fs)
+		if fs.Count() < crashAt && !p.stopped {
+			t.Fatalf("a life without faults ends early: %+v", p)
+		}
 		rng := rand.New(rand.NewPCG(uint64(crashAt), 7))
-		for i, disk := range []*vfs.Mem{mem.KillClone(), mem.CrashClone(rng, 0), mem.CrashClone(rng, 1), mem.CrashClone(rng, 0.5)} {
-			if err := p.check(disk); err != nil {
-				t.Fatalf("crash at operation %d, disk %d: %v\npromised %+v", crashAt, i, err, p)
+		for how, disk := range mem.Survivors(rng, thorough(3, 8)) {
+			states++
+			what := fmt.Sprintf("crash at operation %d, %s", crashAt, how)
+			if (crashAt+int64(states))%int64(thorough(7, 5)) == 0 {
+				starts += p.crashStart(t, disk.KillClone(), rng, what)
 			}
-			again := p
-			again.stopped = false // the start that has just been tried took the mark away
-			if err := again.check(disk.KillClone()); err != nil {
-				t.Fatalf("crash at operation %d, disk %d, second start: %v\npromised %+v", crashAt, i, err, p)
+			if err := p.check(disk); err != nil {
+				t.Fatalf("%s: %v\npromised %+v", what, err, p)
+			}
+			if err := p.started().check(disk.KillClone()); err != nil {
+				t.Fatalf("%s, second start: %v\npromised %+v", what, err, p)
 			}
 		}
 		if p.stopped && p.deleted["b"] {
-			t.Logf("%d operations", crashAt)
+			t.Logf("%d crash states at %d operations, and in the start after them %d", states, crashAt, starts)
 			return
 		}
 	}
+}
+
+// started is what still holds when a start was tried: it takes the clean mark away.
+func (p promises) started() promises {
+	p.stopped = false
+	return p
+}
+
+// crashStart lets the start after a crash crash too, somewhere. It returns how many different disks that gave.
+func (p promises) crashStart(t *testing.T, disk *vfs.Mem, rng *rand.Rand, what string) (states int) {
+	t.Helper()
+	count := vfs.NewInject(disk.KillClone())
+	if err := p.check(count); err != nil {
+		t.Fatalf("%s: %v\npromised %+v", what, err, p)
+	}
+	at := rng.Int64N(count.Count())
+	_ = p.check(vfs.NewInject(disk, vfs.FromIndex(at, syscall.EIO))) // it ends there
+	for how, disk := range disk.Survivors(rng, thorough(2, 4)) {
+		states++
+		if err := p.started().check(disk); err != nil {
+			t.Fatalf("%s, and in the next start at operation %d, %s: %v\npromised %+v", what, at, how, err, p)
+		}
+	}
+	return states
+}
+
+// thorough returns how far to go at most: what is enough beside the code, or for a landing.
+func thorough(normal, landing int) int {
+	if effort := os.Getenv("MOLDAU_EFFORT"); effort == "ci" || effort == "night" {
+		return landing
+	}
+	return normal
 }
 
 // TestStoreErrorEverywhere lets every disk operation fail once: the caller is told or it did no harm, and a later start
 // finds everything that was promised.
 func TestStoreErrorEverywhere(t *testing.T) {
 	for _, cause := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
-		for failAt := int64(0); ; failAt++ {
+		for failAt := int64(0); ; failAt += int64(thorough(4, 1)) {
 			mem := vfs.NewMem()
 			fs := vfs.NewInject(mem, vfs.OnIndex(failAt, cause))
 			p := live(fs)
