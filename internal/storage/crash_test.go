@@ -178,7 +178,7 @@ func (s *Store) shorten(p *promises) error {
 	tp, _ := partition("retained")
 	l, _ := s.Lookup(tp)
 	for range 2 { // the second removes the files
-		if _, err := l.retain(s.o.Now()); err != nil {
+		if _, err := l.retain(s.o.Now(), 0); err != nil {
 			return err
 		}
 	}
@@ -190,7 +190,7 @@ func (s *Store) shorten(p *promises) error {
 	if err := l.advanceRecoveryPoint(); err != nil {
 		return err
 	}
-	s.cleaner.compact(l, s.stop)
+	s.cleaner.compact(l, s.cleaner.o.Load(), s.stop)
 	if err := l.dir.Err(); err != nil {
 		return err
 	}
