@@ -153,7 +153,7 @@ func TestClusterTools(t *testing.T) {
 	}
 	c.fails(t, exitFailure, "broker 2 does not exist; there are 1", "log-dirs", "--describe", "--broker-list", "1,2")
 	c.fails(t, exitUsage, "--describe is required", "log-dirs")
-	c.fails(t, exitUsage, "want cluster-id, list-endpoints or unregister", "cluster", "explode")
+	c.fails(t, exitUsage, "want cluster-id, list-endpoints, api-versions or unregister", "cluster", "explode")
 	c.fails(t, exitUsage, "unregister needs --id", "cluster", "unregister")
 	c.fails(t, exitUsage, "want one of --status and --replication", "metadata-quorum", "describe")
 	c.fails(t, exitUsage, "not served by this version", "metadata-quorum", "add-controller")

@@ -16,20 +16,25 @@ import (
 func (a *app) clusterCommand() *cobra.Command {
 	var broker int32
 	var fenced bool
-	cmd, c := a.tool("cluster {cluster-id | list-endpoints | unregister}", "Print a cluster's id and its brokers, or take a broker out",
+	cmd, c := a.tool("cluster {cluster-id | list-endpoints | api-versions | unregister}", "Print a cluster's id and its brokers, or take a broker out",
 		"  moldau cluster cluster-id\n  moldau cluster list-endpoints --include-fenced-brokers\n  moldau cluster unregister --id 3", map[string]string{"config": "command-config"})
 	cmd.Flags().Int32Var(&broker, "id", -1, "the `broker` to take out")
 	cmd.Flags().BoolVar(&fenced, "include-fenced-brokers", false, "list brokers too that are registered and not up")
 	cmd.Args = usage(cobra.ExactArgs(1))
-	cmd.ValidArgs = []string{"cluster-id", "list-endpoints", "unregister"}
+	onlyBrokers(cmd.Flags())
+	cmd.ValidArgs = []string{"cluster-id", "list-endpoints", "api-versions", "unregister"}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		do, ok := map[string]func(context.Context, *client) error{
 			"cluster-id":     func(ctx context.Context, cl *client) error { return a.clusterID(ctx, cl, c) },
 			"list-endpoints": func(ctx context.Context, cl *client) error { return a.listEndpoints(ctx, cl, c, fenced) },
+			"api-versions":   func(ctx context.Context, cl *client) error { return a.apiVersions(ctx, cl, c) },
 			"unregister":     func(ctx context.Context, cl *client) error { return a.unregister(ctx, cl, broker) },
 		}[args[0]]
-		if !ok {
-			return &failure{exitUsage, fmt.Errorf("%q: want cluster-id, list-endpoints or unregister", args[0])}
+		switch {
+		case args[0] == "unregister-controller":
+			return &failure{exitUsage, errors.New("unregister-controller is not served by this version")}
+		case !ok:
+			return &failure{exitUsage, fmt.Errorf("%q: want cluster-id, list-endpoints, api-versions or unregister", args[0])}
 		}
 		if args[0] == "unregister" && broker < 0 {
 			return &failure{exitUsage, errors.New("unregister needs --id")}
