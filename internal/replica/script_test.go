@@ -16,10 +16,10 @@ import (
 	"moldau/internal/metadata"
 )
 
-// TestScripts runs the scripts in testdata. Each is the life of one partition, t-0, on node 1. Syncs wait for the verb
+// TestScripts runs the scripts in testdata/node. Each is the life of one partition, t-0, on node 1. Syncs wait for the verb
 // "sync", so that a script can look at the time between write and sync. In page_cache nothing waits for syncs.
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/node", func(t *testing.T, path string) {
 		s := &script{world: newWorld(t, !strings.Contains(path, "page_cache")), waiters: map[string]*Waiter{}}
 		defer func() { s.stop(false) }()
 		s.gate.close()

@@ -19,6 +19,7 @@ import (
 // world is one node's Set over a memory disk, with metadata that a test writes by hand.
 type world struct {
 	t     testing.TB
+	id    kafka.NodeID
 	disk  *vfs.Mem
 	fs    *vfs.Inject
 	gate  *gate
@@ -76,8 +77,10 @@ func topicID(name string) kafka.TopicID {
 	return id
 }
 
-func newWorld(t testing.TB, flush bool) *world {
-	w := &world{t: t, disk: vfs.NewMem(), gate: &gate{}, flush: flush, image: metadata.EmptyImage()}
+func newWorld(t testing.TB, flush bool) *world { return newNode(t, self, flush) }
+
+func newNode(t testing.TB, id kafka.NodeID, flush bool) *world {
+	w := &world{t: t, id: id, disk: vfs.NewMem(), gate: &gate{}, flush: flush, image: metadata.EmptyImage()}
 	w.now.Store(1_700_000_000_000)
 	w.start()
 	return w
@@ -88,14 +91,14 @@ func (w *world) start() {
 	w.fs = vfs.NewInject(w.disk)
 	w.fs.Hook = w.gate.hook
 	store, err := storage.OpenDirectories(storage.Options{
-		FS: w.fs, Dirs: []string{"/data"}, NodeID: self, Now: w.clock, FlushBeforeAck: w.flush,
+		FS: w.fs, Dirs: []string{"/data"}, NodeID: w.id, Now: w.clock, FlushBeforeAck: w.flush,
 	})
 	w.must(err)
 	w.must(store.Format("cluster"))
 	w.must(store.Start())
 	w.store = store
 	w.set = NewSet(Options{
-		NodeID: self, Store: store, FlushBeforeAck: w.flush, Now: w.clock,
+		NodeID: w.id, Store: store, FlushBeforeAck: w.flush, Now: w.clock,
 		LogConfig: func(_ string, overrides map[string]string) commitlog.Config {
 			c := commitlog.DefaultConfig()
 			if policy, ok := overrides["cleanup.policy"]; ok {
