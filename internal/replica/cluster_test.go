@@ -195,6 +195,10 @@ func (c *cluster) take(follower kafka.NodeID, a answer) error {
 	if now, _, err := p.Following(); err != nil || now.From != a.at.From || now.Epoch != a.at.Epoch {
 		return errors.New("late: the follower has moved on")
 	}
+	if m.held && (errors.Is(a.err, kerr.OffsetOutOfRange) || a.read.Diverging != nil) {
+		m.gate.open() // a cut is synced on the spot
+		defer m.gate.close()
+	}
 	switch {
 	case errors.Is(a.err, kerr.OffsetOutOfRange) && a.end < a.at.From:
 		return p.Truncate(a.end, a.at.Epoch)

@@ -177,9 +177,11 @@ func (p *Partition) wishLocked(t *target, isr []kafka.NodeID) {
 	}
 }
 
-// WishFailed says that the controller has refused a wish, so that another may be made. A wish that was taken is answered by
-// the metadata, and one whose outcome is not known has to be sent again: it may have been taken, and until that is known
-// the watermark waits for its members.
+// WishFailed says that the controller has refused a wish for its members (INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED), so
+// that another may be made. Any other outcome is not for here: a wish that was taken is answered by the metadata, and so is
+// one that came too late (INVALID_UPDATE_VERSION and the like); one whose outcome is not known has to be sent again. Until
+// the metadata answer, the watermark waits for its members: sent twice, a wish may have been taken and then be too late.
+// Mirrors Partition.handleAlterPartitionError.
 func (p *Partition) WishFailed(w Wish) {
 	p.mu.Lock()
 	var chain *Waiter
