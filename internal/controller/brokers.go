@@ -184,13 +184,19 @@ func (s *state) unfence(b *metadata.Broker) []metadata.Record {
 		})...)
 }
 
-// unregisterBroker mirrors ReplicationControlManager.unregisterBroker.
+// unregisterBroker mirrors ReplicationControlManager.unregisterBroker, but refuses a broker that is in service: it would
+// register again with its next heartbeat, and lose its place in every ISR for nothing.
 func (s *state) unregisterBroker(q *kmsg.UnregisterBrokerRequest) (Result, error) {
 	response := q.ResponseKind().(*kmsg.UnregisterBrokerResponse)
 	b, ok := s.image.Cluster.Broker(q.BrokerID)
 	if !ok {
 		response.ErrorCode, response.ErrorMessage = faultOf(
 			faultf(kerr.BrokerIDNotRegistered, "Broker ID %d is not currently registered", q.BrokerID))
+		return Result{Response: response}, nil
+	}
+	if !b.Fenced {
+		response.ErrorCode, response.ErrorMessage = faultOf(
+			faultf(kerr.InvalidRequest, "Broker %d is in service. Stop it, and wait until it is fenced, before it is unregistered.", q.BrokerID))
 		return Result{Response: response}, nil
 	}
 	var records []metadata.Record
