@@ -97,9 +97,14 @@ func (s *state) assignReplica(b *metadata.Broker, dir kafka.DirID, key partition
 	}
 	t := s.keep(topic, p)
 	t.directories = map[kafka.NodeID]kafka.DirID{b.ID: dir}
-	if online := hasOnlineDir(b, dir); !online {
-		t.exclude(b.ID) // the directory failed before its replica was known to be there
-	} else {
+	was := p.Directory(b.ID)
+	switch {
+	case !hasOnlineDir(b, dir): // it failed before the replica was known to be there
+		t.exclude(b.ID)
+	case !hasOnlineDir(b, was): // what was there is gone, and the replica begins anew
+		t.isr, t.lost = without(t.isr, b.ID), b.ID
+		fallthrough
+	default:
 		t.acceptable = func(id kafka.NodeID) bool {
 			return s.image.Cluster.Active(id) && (id == b.ID || s.dirOnline(p, id))
 		}

@@ -24,7 +24,7 @@ func (s *state) heartbeat(q *kmsg.BrokerHeartbeatRequest) (Result, error) {
 
 	var records, then []metadata.Record
 	switch {
-	case b.Fenced && q.WantShutdown:
+	case b.Fenced && (q.WantShutdown || b.InControlledShutdown): // an incarnation that began to stop can not turn back
 		response.IsFenced, response.ShouldShutdown = true, true
 	case b.Fenced && !q.WantFence && caughtUp:
 		records = s.unfence(b)

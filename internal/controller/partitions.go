@@ -91,13 +91,21 @@ func (s *state) change(topic *metadata.Topic, index int32, p *metadata.Partition
 		case slices.Contains(elr, leader):
 			isr, elr = []kafka.NodeID{leader}, without(elr, leader)
 		}
+		// The election may have been all that a reassignment waited for; nobody else would look at it again.
+		t.isr = isr
+		t.completeReassignment()
+		isr, elr = t.isr, only(elr, t.replicas)
+		if len(isr) >= s.minInSync(topic, len(t.replicas)) {
+			elr = nil // the minimum was lowered, or there are fewer replicas: the watermark moves without them now
+		}
 	}
 	// Whoever lost its replica learns of it from a new leader epoch.
 	if r.Leader == metadata.LeaderUnchanged && !containsAll(t.replicas, p.Replicas) {
 		r.Leader = p.Leader
 	}
-	// Without eligible replicas in the log, the last in-sync one stays in the ISR: it alone has everything.
-	if !slices.Equal(isr, p.ISR) && (len(isr) > 0 || s.elrEnabled()) {
+	// Without eligible replicas in the log, the last in-sync one stays in the ISR: it alone has everything, unless it is the
+	// one that lost it.
+	if !slices.Equal(isr, p.ISR) && (len(isr) > 0 || s.elrEnabled() || slices.Contains(p.ISR, t.lost)) {
 		r.ISR = notNil(isr)
 	}
 	if !slices.Equal(elr, p.ELR) {
@@ -304,6 +312,9 @@ func without(ids []kafka.NodeID, id kafka.NodeID) []kafka.NodeID {
 	}
 	return out
 }
+
+// only returns the ids that are among others, in their order.
+func only(ids, others []kafka.NodeID) []kafka.NodeID { return except(ids, except(ids, others)) }
 
 func containsAll(all, some []kafka.NodeID) bool {
 	for _, id := range some {
