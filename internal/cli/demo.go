@@ -83,7 +83,7 @@ func (a *app) demo(ctx context.Context, d demo) (err error) {
 		}
 		return err
 	}
-	fmt.Fprint(a.stdout, d.screen(all.nodes))
+	fmt.Fprint(a.stdout, d.screen(all.nodes, a.program))
 	return a.attend(ctx, cancel, all, log.Logger)
 }
 
@@ -111,7 +111,7 @@ func (d demo) properties(id int) string {
 	}, "\n") + "\n"
 }
 
-func (d demo) screen(nodes []*node.Node) string {
+func (d demo) screen(nodes []*node.Node, program string) string {
 	var b strings.Builder
 	var brokers []string
 	fmt.Fprintf(&b, "\nmoldau %s, a cluster of %d nodes, is ready.\n\n", version(), len(nodes))
@@ -122,13 +122,13 @@ func (d demo) screen(nodes []*node.Node) string {
 	fmt.Fprintf(&b, "  data        %s\n", d.dir)
 	fmt.Fprintf(&b, `
 In another terminal:
-  moldau topics --bootstrap-server %[1]s --create --topic greetings --partitions 3
-  moldau topics --bootstrap-server %[1]s --describe --topic greetings
-  echo hello | moldau console-producer --bootstrap-server %[1]s --topic greetings
+  %[2]s topics --bootstrap-server %[1]s --create --topic greetings --partitions 3
+  %[2]s topics --bootstrap-server %[1]s --describe --topic greetings
+  echo hello | %[2]s console-producer --bootstrap-server %[1]s --topic greetings
 
 Ctrl-C stops all nodes.
 
-`, strings.Join(brokers, ","))
+`, strings.Join(brokers, ","), program)
 	return b.String()
 }
 

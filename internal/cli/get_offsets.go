@@ -30,10 +30,21 @@ type listedOffset struct {
 	err       error
 }
 
+// Who asks, where it is not a broker. The latest offset is the high watermark for a consumer and the log end for somebody
+// who looks for faults.
+const (
+	consumerReplica  = -1
+	debuggingReplica = -2
+)
+
 // listOffsets asks for the offset that a timestamp means in each partition, sorted by topic and partition.
 func (cl *client) listOffsets(ctx context.Context, partitions map[string][]int32, timestamp int64) ([]listedOffset, error) {
+	return cl.listOffsetsAs(ctx, consumerReplica, partitions, timestamp)
+}
+
+func (cl *client) listOffsetsAs(ctx context.Context, replica int32, partitions map[string][]int32, timestamp int64) ([]listedOffset, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
+	req.ReplicaID = replica
 	if cl.config.values["isolation.level"] == "read_committed" {
 		req.IsolationLevel = 1
 	}

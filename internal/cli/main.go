@@ -18,6 +18,7 @@ import (
 
 // app is one invocation of the binary and its surroundings.
 type app struct {
+	program        string // what to type to run this binary again
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	terminal       bool             // stdout is one: somebody reads along
@@ -33,7 +34,7 @@ func Main() int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout), watched: isTerminal(os.Stderr), signals: signals, echo: 300 * time.Millisecond, env: os.Environ(), build: buildNode}
+	a := &app{program: calledAs(os.Args[0]), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout), watched: isTerminal(os.Stderr), signals: signals, echo: 300 * time.Millisecond, env: os.Environ(), build: buildNode}
 	return a.run(os.Args[1:])
 }
 

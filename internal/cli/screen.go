@@ -10,8 +10,9 @@ import (
 	"moldau/internal/node"
 )
 
-// screen is what a person sees when a node has started: where it is and what to type next.
-func screen(n config.Node, addresses []node.Address) string {
+// screen is what a person sees when a node has started: where it is and what to type next. program is how this binary is
+// called.
+func screen(n config.Node, addresses []node.Address, program string) string {
 	var b strings.Builder
 	line := func(name, text string) { fmt.Fprintf(&b, "  %-11s %s\n", name, text) }
 	fmt.Fprintf(&b, "\nmoldau %s, node %d, is ready.\n\n", version(), n.ID)
@@ -45,15 +46,32 @@ func screen(n config.Node, addresses []node.Address) string {
 		}
 		line("data", dir)
 	}
+	at := " --bootstrap-server " + first
+	if first == defaultBootstrap || first == "localhost:9092" {
+		at = "" // the tools find that by themselves
+	}
 	fmt.Fprintf(&b, `
-Try it with any Kafka client, for example in another terminal:
-  echo hello | kcat -P -b %[1]s -t greetings
-  kcat -C -b %[1]s -t greetings -e
+In another terminal:
+  echo hello | %[1]s console-producer%[2]s --topic greetings
+  %[1]s tail%[2]s greetings
+  %[1]s topics%[2]s --describe
+  %[1]s doctor%[2]s
 
-Ctrl-C stops the node.
+Any other Kafka client works as well, %[1]s help lists all tools. Ctrl-C stops the node.
 
-`, first)
+`, program, at)
 	return b.String()
+}
+
+// calledAs is what to type to run this binary again, where its first argument was arg.
+func calledAs(arg string) string {
+	if strings.Contains(filepath.ToSlash(arg), "/go-build") { // the binary that go run made will be gone
+		return "go run ./cmd/moldau"
+	}
+	if strings.ContainsAny(arg, " \t'\"\\$") {
+		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+	}
+	return arg
 }
 
 // reachable turns the address of all interfaces into one that can be dialled from this machine.

@@ -70,7 +70,7 @@ func (a *app) serve(ctx context.Context, files, overrides []string) error {
 		return cured(err, cfg)
 	}
 	if a.terminal && cfg.Log.Format == "text" {
-		fmt.Fprint(a.stdout, screen(cfg, n.Addresses()))
+		fmt.Fprint(a.stdout, screen(cfg, n.Addresses(), a.program))
 	}
 	return a.attend(ctx, cancel, n, logger)
 }

@@ -83,7 +83,7 @@ func newInvocation() *invocation {
 	i := &invocation{signals: make(chan os.Signal, 2), stdout: &output{}, stderr: &output{}, node: &fakeNode{
 		failed: make(chan struct{}), started: make(chan struct{}), stopping: make(chan struct{}), release: make(chan struct{}),
 	}}
-	i.app = &app{stdout: i.stdout, stderr: i.stderr, terminal: true, signals: i.signals, build: func(c *config.Config, _ nodeLog) (running, error) {
+	i.app = &app{program: "moldau", stdout: i.stdout, stderr: i.stderr, terminal: true, signals: i.signals, build: func(c *config.Config, _ nodeLog) (running, error) {
 		i.node.cfg = c.Node()
 		return i.node, nil
 	}}
@@ -108,7 +108,7 @@ func TestSignalStopsCleanly(t *testing.T) {
 		t.Errorf("exit code %d: %s", got, i.stderr)
 	}
 	for _, want := range []string{"is ready", "kafka       0.0.0.0:9092, clients are told broker.example.com:9092",
-		"controller  127.0.0.1:40001 (the usual port was taken)", "http        http://127.0.0.1:9644/metrics", "/data\n", "kcat -P -b localhost:9092"} {
+		"controller  127.0.0.1:40001 (the usual port was taken)", "http        http://127.0.0.1:9644/metrics", "/data\n", "moldau console-producer --topic greetings\n", "moldau doctor\n"} {
 		if !strings.Contains(i.stdout.String(), want) {
 			t.Errorf("the screen lacks %q:\n%s", want, i.stdout)
 		}

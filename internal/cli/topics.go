@@ -22,7 +22,7 @@ type topicFlags struct {
 	config                                                         []string
 	partitions, replication                                        int
 	underReplicated, unavailable, underMinISR, atMinISR, overrides bool
-	ifExists, ifNotExists, excludeInternal                         bool
+	ifExists, ifNotExists, excludeInternal, verbose, offsets       bool
 	deleteConfig                                                   []string
 	partitionsPerResponse                                          int32
 }
@@ -54,6 +54,8 @@ func (a *app) topicsCommand() *cobra.Command {
 	flags.BoolVar(&f.ifExists, "if-exists", false, "a topic that does not exist is no error")
 	flags.BoolVar(&f.ifNotExists, "if-not-exists", false, "a topic that exists already is no error")
 	flags.BoolVar(&f.excludeInternal, "exclude-internal", false, "leave internal topics out")
+	flags.BoolVar(&f.verbose, "verbose", false, "describe leader epochs, too")
+	flags.BoolVar(&f.offsets, "offsets", false, "describe how far each leader's log goes, too")
 	flags.Int32Var(&f.partitionsPerResponse, "partition-size-limit-per-response", 2000, "how many `partitions` to ask for at once")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		action, err := exactlyOne(flags, "list", "describe", "create", "alter", "delete")
@@ -61,7 +63,7 @@ func (a *app) topicsCommand() *cobra.Command {
 			err = onlyWith(flags, action, map[string][]string{
 				"config": {"create"}, "partitions": {"create", "alter"}, "replication-factor": {"create"}, "replica-assignment": {"create", "alter"},
 				"under-replicated-partitions": {"describe"}, "unavailable-partitions": {"describe"}, "under-min-isr-partitions": {"describe"},
-				"at-min-isr-partitions": {"describe"}, "topics-with-overrides": {"describe"}, "topic-id": {"describe"},
+				"at-min-isr-partitions": {"describe"}, "topics-with-overrides": {"describe"}, "topic-id": {"describe"}, "verbose": {"describe"}, "offsets": {"describe"},
 				"if-exists": {"alter", "delete", "describe"}, "if-not-exists": {"create"}, "exclude-internal": {"list", "describe"},
 			})
 		}

@@ -36,9 +36,19 @@ type describedPartition struct {
 	ISR          []int32 `json:"isr"`
 	ELR          []int32 `json:"elr"`          // null: the cluster does not keep one
 	LastKnownELR []int32 `json:"lastKnownElr"` // the same
+	LeaderEpoch  int32   `json:"leaderEpoch"`
+
+	Offsets *partitionOffsets `json:"offsets,omitempty"` // with --offsets
 
 	Adding   []int32 `json:"addingReplicas,omitempty"`
 	Removing []int32 `json:"removingReplicas,omitempty"`
+}
+
+// partitionOffsets are how far the leader's log goes.
+type partitionOffsets struct {
+	LogStart      int64 `json:"logStartOffset"`
+	HighWatermark int64 `json:"highWatermark"`
+	LogEnd        int64 `json:"logEndOffset"`
 }
 
 func (a *app) describeTopics(ctx context.Context, cl *client, c *clusterFlags, f topicFlags) error {
@@ -68,6 +78,11 @@ func (a *app) describeTopics(ctx context.Context, cl *client, c *clusterFlags, f
 		}
 		shown = append(shown, t)
 	}
+	if f.offsets {
+		if err := cl.addLogOffsets(ctx, shown); err != nil {
+			return err
+		}
+	}
 	return a.result(c, shown, func(w io.Writer) {
 		for _, t := range shown {
 			if !filtered {
@@ -80,7 +95,7 @@ func (a *app) describeTopics(ctx context.Context, cl *client, c *clusterFlags, f
 			}
 			for _, p := range t.Partitions {
 				if !f.overrides {
-					p.print(w, t.Topic)
+					p.print(w, t.Topic, f.verbose)
 				}
 			}
 		}
@@ -95,7 +110,7 @@ func (f topicFlags) shows(t describedTopic, p describedPartition, live []int32) 
 		f.atMinISR && len(p.ISR) == t.minISR
 }
 
-func (p describedPartition) print(w io.Writer, topic string) {
+func (p describedPartition) print(w io.Writer, topic string, verbose bool) {
 	leader := "none"
 	if p.Leader >= 0 {
 		leader = strconv.Itoa(int(p.Leader))
@@ -113,6 +128,12 @@ func (p describedPartition) print(w io.Writer, topic string) {
 			list = ids(set.ids)
 		}
 		fmt.Fprintf(w, "\t%s: %s", set.name, list)
+	}
+	if verbose {
+		fmt.Fprintf(w, "\tLeaderEpoch: %d", p.LeaderEpoch)
+	}
+	if o := p.Offsets; o != nil {
+		fmt.Fprintf(w, "\tLogStartOffset: %d\tHighWatermark: %d\tLogEndOffset: %d", o.LogStart, o.HighWatermark, o.LogEnd)
 	}
 	fmt.Fprintln(w)
 }
@@ -222,7 +243,7 @@ func (cl *client) describePartitions(ctx context.Context, names []string, perRes
 			for _, p := range t.Partitions {
 				byName[name].Partitions = append(byName[name].Partitions, describedPartition{
 					Partition: p.Partition, Leader: p.LeaderID, Replicas: p.Replicas, ISR: p.ISR,
-					ELR: p.EligibleLeaderReplicas, LastKnownELR: p.LastKnownELR,
+					ELR: p.EligibleLeaderReplicas, LastKnownELR: p.LastKnownELR, LeaderEpoch: p.LeaderEpoch,
 				})
 			}
 		}
@@ -246,6 +267,41 @@ func (cl *client) describePartitions(ctx context.Context, names []string, perRes
 	return topics, nil
 }
 
+// addLogOffsets asks leaders how far their logs go. A partition without a leader has nobody to say so.
+func (cl *client) addLogOffsets(ctx context.Context, topics []describedTopic) error {
+	partitions := make(map[string][]int32)
+	found := make(map[kafka.TopicPartition]*partitionOffsets)
+	for _, t := range topics {
+		for i := range t.Partitions {
+			if p := &t.Partitions[i]; p.Leader >= 0 {
+				partitions[t.Topic] = append(partitions[t.Topic], p.Partition)
+				p.Offsets = &partitionOffsets{-1, -1, -1}
+				found[kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition}] = p.Offsets
+			}
+		}
+	}
+	for _, asked := range []struct {
+		replica int32
+		time    int64
+		into    func(o *partitionOffsets) *int64
+	}{
+		{consumerReplica, timeEarliest, func(o *partitionOffsets) *int64 { return &o.LogStart }},
+		{consumerReplica, timeLatest, func(o *partitionOffsets) *int64 { return &o.HighWatermark }},
+		{debuggingReplica, timeLatest, func(o *partitionOffsets) *int64 { return &o.LogEnd }},
+	} {
+		listed, err := cl.listOffsetsAs(ctx, asked.replica, partitions, asked.time)
+		if err != nil {
+			return err
+		}
+		for _, o := range listed {
+			if into := found[kafka.TopicPartition{Topic: o.Topic, Partition: o.Partition}]; into != nil && o.err == nil {
+				*asked.into(into) = o.Offset
+			}
+		}
+	}
+	return nil
+}
+
 func (cl *client) describeByMetadata(ctx context.Context, names []string) ([]describedTopic, error) {
 	all, err := cl.admin.ListTopicsWithInternal(ctx, names...)
 	if err != nil {
@@ -259,7 +315,7 @@ func (cl *client) describeByMetadata(ctx context.Context, names []string) ([]des
 		}
 		described := describedTopic{Topic: name, ID: id(t.ID), PartitionCount: len(t.Partitions)}
 		for _, p := range t.Partitions.Sorted() {
-			described.Partitions = append(described.Partitions, describedPartition{Partition: p.Partition, Leader: p.Leader, Replicas: p.Replicas, ISR: p.ISR})
+			described.Partitions = append(described.Partitions, describedPartition{Partition: p.Partition, Leader: p.Leader, Replicas: p.Replicas, ISR: p.ISR, LeaderEpoch: p.LeaderEpoch})
 		}
 		topics = append(topics, described)
 	}
