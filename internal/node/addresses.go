@@ -70,6 +70,22 @@ func (n *Node) bind() error {
 	return nil
 }
 
+// bindAgain takes the ports of the controllers' listeners after another server has given them up.
+func (n *Node) bindAgain() error {
+	for i := range n.listeners {
+		l := &n.listeners[i]
+		if !l.Controller || l.http {
+			continue
+		}
+		ln, err := n.o.Listen(l.ln.Addr().String())
+		if err != nil {
+			return fmt.Errorf("listeners: cannot listen on %s again: %w", l.ln.Addr(), explain(err))
+		}
+		l.ln = ln
+	}
+	return nil
+}
+
 func explain(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; another program has that port: stop it, or set another port", err)

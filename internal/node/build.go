@@ -19,7 +19,6 @@ import (
 	"moldau/internal/coordinator"
 	"moldau/internal/fetcher"
 	"moldau/internal/group"
-	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/metrics"
 	"moldau/internal/quorum"
@@ -108,9 +107,6 @@ func Build(o Options) (*Node, error) {
 	}
 	n := &Node{o: o, cfg: o.Config.Node(), failed: make(chan struct{}), stopped: make(chan struct{}), metrics: metrics.NewSet()}
 	n.settings = newSettings(n)
-	if q := n.cfg.Quorum; len(q.Voters) > 1 || len(q.Bootstrap) > 1 || !n.cfg.Roles.Broker || !n.cfg.Roles.Controller {
-		return nil, errors.New("clusters of several nodes are not supported yet: leave process.roles, controller.quorum.voters and controller.quorum.bootstrap.servers out")
-	}
 	if o.ProcessMetrics {
 		n.metrics.AddRuntime()
 	}
@@ -132,11 +128,15 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.openStore(); err != nil {
 		return err
 	}
-	clusterID, err := n.identify()
+	home, err := n.metadataDirectory()
 	if err != nil {
-		return &dataError{err}
+		return err
 	}
-	if err := n.openQuorum(clusterID); err != nil {
+	clusterID, voters, err := n.belong(ctx, home)
+	if err != nil {
+		return err
+	}
+	if err := n.openQuorum(home, clusterID, voters); err != nil {
 		return err
 	}
 	subscribers := []metadata.Subscriber{n.settings}
@@ -179,17 +179,16 @@ func (n *Node) openStore() error {
 	return nil
 }
 
-func (n *Node) openQuorum(clusterID string) error {
+func (n *Node) openQuorum(home *storage.Directory, clusterID string, voters []quorum.Voter) error {
 	cfg := n.cfg.Quorum
-	home, err := n.metadataDirectory()
-	if err != nil {
-		return err
-	}
-	self := quorum.Voter{ID: n.cfg.ID, DirID: home.ID(), Endpoints: n.controllerEndpoints()}
+	var err error
 	n.quorum, err = quorum.Open(quorum.Options{
-		FS: n.o.FS, Dir: home.Path(), NodeID: self.ID, DirID: self.DirID, Endpoints: self.Endpoints,
-		ClusterID: clusterID, Voters: []quorum.Voter{self}, CanVote: true, Listener: &stream{n}, Now: n.o.Now, Logger: n.o.Logger, Metrics: n.metrics,
-		SegmentBytes: int(cfg.SegmentBytes), SegmentMs: cfg.SegmentMs,
+		FS: n.o.FS, Dir: home.Path(), NodeID: n.cfg.ID, DirID: home.ID(), ClusterID: clusterID,
+		Endpoints: n.controllerEndpoints(), Listener: &stream{n}, Now: n.o.Now, Logger: n.o.Logger, Metrics: n.metrics,
+		Voters: voters, Bootstrap: n.controllers(), Dial: n.o.Dial, CanVote: n.cfg.Roles.Controller, AutoJoin: cfg.AutoJoin,
+		ElectionTimeoutMs: cfg.ElectionTimeoutMs, RequestTimeoutMs: cfg.RequestTimeoutMs, RetryBackoffMs: cfg.RetryBackoffMs,
+		FetchMaxBytes: cfg.FetchMaxBytes,
+		SegmentBytes:  int(cfg.SegmentBytes), SegmentMs: cfg.SegmentMs,
 		SnapshotMaxBytes: cfg.SnapshotMaxNewBytes, SnapshotIntervalMs: cfg.SnapshotMaxIntervalMs,
 		RetentionBytes: cfg.RetentionBytes, RetentionMs: cfg.RetentionMs,
 	})
@@ -238,21 +237,6 @@ type dataError struct{ err error }
 func (e *dataError) Error() string        { return e.err.Error() }
 func (e *dataError) Unwrap() error        { return e.err }
 func (e *dataError) Is(target error) bool { return target == ErrData }
-
-// identify returns the cluster's id: that of the data, or the one configured, or a new one.
-func (n *Node) identify() (string, error) {
-	id, formatted := n.store.ClusterID()
-	switch {
-	case formatted && n.cfg.ClusterID != "" && n.cfg.ClusterID != id:
-		return "", fmt.Errorf("the data in %v belongs to cluster %s, and cluster.id is %s: point log.dirs to other folders, or drop cluster.id", n.cfg.Storage.Dirs, id, n.cfg.ClusterID)
-	case !formatted && n.cfg.ClusterID != "":
-		id = n.cfg.ClusterID
-	case !formatted:
-		id = kafka.NewUUID().String()
-	}
-	// Also for directories that were added to a formatted node.
-	return id, n.store.Format(id)
-}
 
 // metadataDirectory is where the metadata log lies.
 func (n *Node) metadataDirectory() (*storage.Directory, error) {

@@ -270,16 +270,3 @@ func TestFailedMetadataDisk(t *testing.T) {
 		t.Error("/livez says ok")
 	}
 }
-
-// TestNotYet: what a node cannot be is refused before anything is touched, with the setting's name.
-func TestNotYet(t *testing.T) {
-	for _, properties := range []string{
-		strings.NewReplacer("process.roles=broker,controller", "process.roles=controller", "PLAINTEXT://127.0.0.1:0,", "").Replace(base),
-		base + "controller.quorum.voters=1@127.0.0.1:9093,2@127.0.0.1:9193\n",
-	} {
-		_, err := Build(options(t, properties, vfs.NewMem()))
-		if err == nil || !strings.Contains(err.Error(), "process.roles") && !strings.Contains(err.Error(), "controller.quorum.voters") {
-			t.Errorf("%v for\n%s", err, properties)
-		}
-	}
-}

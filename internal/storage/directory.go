@@ -35,6 +35,7 @@ type Directory struct {
 	lock       io.Closer
 	identity   identity
 	formatted  bool  // meta.properties was there
+	used       bool  // a journal was there: a node has run here
 	clean      bool  // the last stop was clean
 	cleanEpoch int64 // broker epoch in .kafka_cleanshutdown, -1 = none
 
@@ -56,6 +57,9 @@ func (d *Directory) Path() string { return d.path }
 
 // ID returns the directory's id, which it keeps for life. It is zero when the directory could not be read.
 func (d *Directory) ID() kafka.DirID { return d.identity.dirID }
+
+// Used reports whether a node had run on the directory before it was opened now; one that a tool has formatted is not used.
+func (d *Directory) Used() bool { return d.used }
 
 // Online reports whether the directory serves.
 func (d *Directory) Online() bool { return d.failure.Load() == nil }
@@ -197,6 +201,7 @@ func (d *Directory) load() error {
 	if d.journal, found, err = openJournal(d.o.FS, d.path); err != nil {
 		return fmt.Errorf("read %s: %w", journalFile, err)
 	}
+	d.used = found
 	if err := d.adoptCheckpoints(found); err != nil {
 		return err
 	}

@@ -1,0 +1,136 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/vfs"
+)
+
+// freePorts returns ports of loopback that were free a moment ago.
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	var ports []int
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
+// clustered is the configuration of n nodes that are told who the controllers are.
+func clustered(t *testing.T, n int, extra ...string) []string {
+	ports := freePorts(t, 2*n)
+	var controllers, out []string
+	for i := range n {
+		controllers = append(controllers, fmt.Sprintf("127.0.0.1:%d", ports[2*i+1]))
+	}
+	for i := range n {
+		out = append(out, strings.Join(append([]string{
+			fmt.Sprintf("node.id=%d", i+1),
+			fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", ports[2*i], ports[2*i+1]),
+			"controller.quorum.bootstrap.servers=" + strings.Join(controllers, ","),
+			"http.listeners=http://127.0.0.1:0",
+			"log.dirs=/disk",
+		}, extra...), "\n"))
+	}
+	return out
+}
+
+// startAll starts nodes at the same time.
+func startAll(t *testing.T, properties []string, disks []*vfs.Mem) []*Node {
+	t.Helper()
+	nodes := make([]*Node, len(properties))
+	var wg sync.WaitGroup
+	for i, p := range properties {
+		n, err := Build(options(t, p, disks[i]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes[i] = n
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		wg.Go(func() {
+			defer cancel()
+			if err := n.Start(ctx); err != nil {
+				t.Errorf("node %d: %v", i+1, err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return nodes
+}
+
+func stopAll(t *testing.T, nodes []*Node) {
+	var wg sync.WaitGroup
+	for _, n := range nodes {
+		wg.Go(func() { stop(t, n) })
+	}
+	wg.Wait()
+}
+
+// TestThreeNodes: nodes that are told who the controllers are become one cluster, which is the same after a restart of all.
+func TestThreeNodes(t *testing.T) {
+	properties := clustered(t, 3, "controlled.shutdown.enable=false")
+	disks := []*vfs.Mem{vfs.NewMem(), vfs.NewMem(), vfs.NewMem()}
+	var clusterID string
+	for range 2 {
+		nodes := startAll(t, properties, disks)
+		for _, n := range nodes {
+			m := metadataOf(t, n, "PLAINTEXT")
+			var ids []int32
+			for _, b := range m.Brokers {
+				ids = append(ids, b.NodeID)
+			}
+			if !slices.Equal(ids, []int32{1, 2, 3}) {
+				t.Errorf("node %d knows the brokers %v", n.cfg.ID, ids)
+			}
+			if clusterID == "" {
+				clusterID = *m.ClusterID
+			}
+			if *m.ClusterID != clusterID {
+				t.Errorf("node %d is of cluster %s, others of %s", n.cfg.ID, *m.ClusterID, clusterID)
+			}
+		}
+		stopAll(t, nodes)
+	}
+}
+
+// TestRoles: a controller, and brokers that are none.
+func TestRoles(t *testing.T) {
+	ports := freePorts(t, 3)
+	bootstrap := fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d\nhttp.listeners=http://127.0.0.1:0\nlog.dirs=/disk\n", ports[0])
+	properties := []string{
+		fmt.Sprintf("process.roles=controller\nnode.id=1\nlisteners=CONTROLLER://127.0.0.1:%d\n", ports[0]) + bootstrap,
+		fmt.Sprintf("process.roles=broker\nnode.id=2\nlisteners=PLAINTEXT://127.0.0.1:%d\n", ports[1]) + bootstrap,
+		fmt.Sprintf("process.roles=broker\nnode.id=3\nlisteners=PLAINTEXT://127.0.0.1:%d\n", ports[2]) + bootstrap,
+	}
+	nodes := startAll(t, properties, []*vfs.Mem{vfs.NewMem(), vfs.NewMem(), vfs.NewMem()})
+	defer stopAll(t, nodes)
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "orders", 4, 2
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.Version, req.TimeoutMillis = 7, 10000
+	req.Topics = append(req.Topics, topic)
+	if resp := ask[*kmsg.CreateTopicsResponse](t, nodes[1], "PLAINTEXT", req); resp.Topics[0].ErrorCode != 0 {
+		t.Fatalf("create: error %d", resp.Topics[0].ErrorCode)
+	}
+	m := metadataOf(t, nodes[2], "PLAINTEXT")
+	if len(m.Brokers) != 2 {
+		t.Errorf("brokers %v", m.Brokers)
+	}
+}
