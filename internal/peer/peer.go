@@ -192,7 +192,9 @@ func (c *Conn) send(ctx context.Context, req kmsg.Request) (*Call, error) {
 	}
 	if err != nil {
 		c.fail(fmt.Errorf("send %s: %w", kmsg.NameForKey(req.Key()), err))
-		<-call.done
+		if <-call.done; call.err == nil {
+			return call, nil // the response was faster than the failure
+		}
 		return nil, call.err
 	}
 	return call, nil

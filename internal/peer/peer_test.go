@@ -258,3 +258,45 @@ func TestOldPeerAnswersInVersionZero(t *testing.T) {
 		o.nc.Close()
 	})
 }
+
+// failing is a connection whose Write reports an error when everything has been written and answered.
+type failing struct {
+	net.Conn
+	on bool
+}
+
+func (c *failing) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if c.on {
+		synctest.Wait() // the response has been read
+		return n, errors.New("too late")
+	}
+	return n, err
+}
+
+// TestResponseBeforeTheFailure: a request that was answered while its connection failed has its answer.
+func TestResponseBeforeTheFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		o, nc := &other{t, theirs}, &failing{Conn: ours}
+		go o.versions()
+		c, err := Dial(t.Context(), "node:9093", Options{Dial: func(context.Context, string) (net.Conn, error) { return nc, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		nc.on = true
+		go func() {
+			h, req := o.request()
+			o.respond(h.CorrelationID, req.ResponseKind())
+		}()
+		req := kmsg.NewPtrMetadataRequest()
+		req.Version = 5
+		if resp, err := c.Do(t.Context(), req); err != nil || resp == nil {
+			t.Errorf("the answer is %v, %v", resp, err)
+		}
+		if _, err := c.Do(t.Context(), req); err == nil || !strings.Contains(err.Error(), "too late") {
+			t.Errorf("the connection goes on: %v", err)
+		}
+	})
+}

@@ -1,6 +1,9 @@
 package quorum
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -27,5 +30,153 @@ func TestThreeVoters(t *testing.T) {
 		}
 		w.propose(second, epoch, "d")
 		w.agreed("a", "b", "c", "d")
+	})
+}
+
+// TestSnapshotForAVoter: a voter that was away while the log before a snapshot was deleted gets the snapshot, its listener the
+// state, and goes on from there, also after a restart.
+func TestSnapshotForAVoter(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		for _, m := range w.nodes {
+			m.options = with(m.options, func(o *Options) { o.SegmentBytes, o.RetentionBytes = 400, 0 })
+		}
+		w.start(1, 2, 3)
+		leader, epoch := w.leader()
+		away := w.other(leader)
+		w.propose(leader, epoch, "before")
+		w.agreed("before")
+		w.kill(away.self.ID)
+		want := []string{"before"}
+		for i := range 3 {
+			for j := range 10 {
+				want = append(want, fmt.Sprintf("record %d of %d", j, i))
+				w.propose(leader, epoch, want[len(want)-1])
+			}
+			takeSnapshot(t, leader.q, leader.r)
+		}
+		w.start(away.self.ID)
+		w.agreed(want...)
+		if heard := away.r.heard(); len(heard) > 5 {
+			t.Errorf("it heard %q, want two snapshots and little else", heard)
+		}
+		w.propose(leader, epoch, "after")
+		w.agreed(append(want, "after")...)
+		w.kill(away.self.ID)
+		w.start(away.self.ID)
+		w.agreed(append(want, "after")...)
+	})
+}
+
+// TestObserver: a node without a vote follows, tells how far it is, finds the next leader, and starts from a snapshot when the
+// log no longer begins at the beginning.
+func TestObserver(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		for _, m := range w.nodes {
+			m.options = with(m.options, func(o *Options) { o.SegmentBytes, o.RetentionBytes = 400, 0 })
+		}
+		w.start(1, 2, 3)
+		leader, epoch := w.leader()
+		observer := w.add(testVoter(9), func(o *Options) {
+			o.Bootstrap = []string{addressOf(testVoter(1)), addressOf(testVoter(2))}
+		})
+		w.start(9)
+		w.propose(leader, epoch, "a")
+		w.agreed("a")
+		if v, e, ok := observer.q.Leader(); !ok || v.ID != leader.self.ID || e != epoch || len(v.Endpoints) != 1 {
+			t.Errorf("the observer says that %v leads epoch %d, %v", v, e, ok)
+		}
+		w.await("the leader to tell of the observer", time.Second, func() bool {
+			s := leader.q.Status()
+			return len(s.Observers) == 1 && s.Observers[0].ID == 9 && s.Observers[0].LogEnd == s.LogEnd && s.Observers[0].LastCaughtUpMs > 0
+		})
+		w.kill(leader.self.ID)
+		leader, epoch = w.leader()
+		want := []string{"a"}
+		for i := range 20 {
+			want = append(want, fmt.Sprintf("record %d", i))
+			w.propose(leader, epoch, want[len(want)-1])
+		}
+		w.agreed(want...)
+		takeSnapshot(t, leader.q, leader.r)
+		w.stop(9)
+		w.propose(leader, epoch, "b")
+		w.start(9)
+		w.agreed(append(want, "b")...)
+
+		w.add(testVoter(10), func(o *Options) { o.Bootstrap = []string{addressOf(leader.self)} })
+		w.start(10)
+		w.agreed(append(want, "b")...)
+		if late := w.nodes[10]; late.q.Status().LogStart == 0 {
+			t.Errorf("the late observer's log begins at 0; it heard %q", late.r.heard())
+		}
+		for _, v := range w.nodes[9].q.Status().VoterSet {
+			if v.ID > 3 {
+				t.Errorf("an observer has become voter %v", v)
+			}
+		}
+	})
+}
+
+// TestStopHandsOver: a leader that stops is followed by another one at once, not after its silence was noticed.
+func TestStopHandsOver(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.start(1, 2, 3)
+		leader, epoch := w.leader()
+		w.propose(leader, epoch, "a")
+		began := time.Now()
+		w.stop(leader.self.ID)
+		next, epoch := w.leader()
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("the handover took %v", took)
+		}
+		w.propose(next, epoch, "b")
+		w.agreed("a", "b")
+		// With nobody left to hand over to, a stop takes a while and succeeds.
+		w.kill(w.other(next).self.ID)
+		w.stop(next.self.ID)
+	})
+}
+
+// TestCutOffLeader: a leader that is cut off commits nothing, though it takes proposals for a while; the others go on, and what it
+// took is gone when it is back.
+func TestCutOffLeader(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.start(1, 2, 3)
+		old, epoch := w.leader()
+		w.propose(old, epoch, "a")
+		w.agreed("a")
+		w.cut(old.self.ID, true)
+		var lost []<-chan error
+		for range 3 {
+			_, done, err := old.q.Propose(epoch, values("lost", "and gone"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lost = append(lost, done)
+		}
+		leader, next := w.leader(old.self.ID)
+		if next <= epoch {
+			t.Errorf("two leaders of epochs %d and %d", epoch, next)
+		}
+		w.propose(leader, next, "b")
+		time.Sleep(3 * time.Second)
+		if _, leads := old.r.leading(); leads {
+			t.Error("the leader that was cut off still leads")
+		}
+		for _, done := range lost {
+			if err := <-done; !errors.Is(err, ErrNotLeader) {
+				t.Errorf("a proposal of the leader that was cut off ended with %v", err)
+			}
+		}
+		if _, _, err := old.q.Propose(epoch, values("late")); !errors.Is(err, ErrNotLeader) {
+			t.Errorf("a late proposal: %v", err)
+		}
+		w.cut(old.self.ID, false)
+		w.agreed("a", "b")
+		w.propose(leader, next, "c")
+		w.agreed("a", "b", "c")
+		if got, want := logLines(t, old.q), logLines(t, leader.q); !slices.Equal(got, want) {
+			t.Errorf("the logs differ:\n%q\n%q", got, want)
+		}
 	})
 }

@@ -20,10 +20,6 @@ type event struct {
 // deliver is the apply goroutine. It reads what is committed back from the log, so that a restart and a running node go the
 // same way, and a slow Listener holds no memory and no vote.
 func (q *Quorum) deliver() {
-	if err := q.deliverSnapshot(); err != nil {
-		q.fail(err)
-		return
-	}
 	interval := newInterval(q.o.SnapshotIntervalMs)
 	defer interval.stop()
 	for {
@@ -80,7 +76,7 @@ func (q *Quorum) deliverSnapshot() error {
 	return nil
 }
 
-// deliverReplacement hands the Listener the state of a snapshot that came in, if one did.
+// deliverReplacement hands the Listener the state of the snapshot that this run starts from, or of one that came in.
 func (q *Quorum) deliverReplacement() (err error) {
 	q.mu.Lock()
 	due := q.replaced && !q.installing

@@ -282,19 +282,10 @@ func (o *FormOptions) cluster(voters []Voter) Formed {
 }
 
 // store makes the first voter set durable, as an empty log. What is there belongs to no cluster that this node knows of: an
-// earlier try of this, or the log of a node that lost the files that say whose it is. That is set aside.
+// earlier try of this, which goes, or the log of a node that lost the files that say whose it is, which is set aside.
 func (o *FormOptions) store(formed Formed) error {
 	s := &store{fs: o.FS, dir: filepath.Join(o.Dir, kafka.TopicPartition{Topic: TopicName}.String()), logger: o.Logger}
-	if _, err := o.FS.Stat(s.dir); err == nil {
-		aside := filepath.Join(o.Dir, commitlog.StrayDirName(kafka.TopicPartition{Topic: TopicName}, kafka.NewUUID()))
-		if err := o.FS.Rename(s.dir, aside); err != nil {
-			return err
-		}
-		if err := o.FS.SyncDir(o.Dir); err != nil {
-			return err
-		}
-		o.Logger.Warn("a metadata log that belongs to no known cluster was set aside", "folder", aside)
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	if err := s.clear(o.Dir); err != nil {
 		return err
 	}
 	if formed.Join {
@@ -304,4 +295,32 @@ func (o *FormOptions) store(formed Formed) error {
 		return err
 	}
 	return s.form(formed.Voters, o.Now().UnixMilli())
+}
+
+// clear takes the folder of the metadata log out of the way.
+func (s *store) clear(parent string) error {
+	entries, err := s.fs.List(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	empty := true
+	for _, e := range entries {
+		id, isSnapshot := parseSnapshotName(e.Name)
+		empty = empty && !(strings.HasSuffix(e.Name, ".log") && e.Size > 0 || isSnapshot && id.EndOffset > 0)
+	}
+	if empty {
+		if err := s.fs.RemoveAll(s.dir); err != nil {
+			return err
+		}
+		return s.fs.SyncDir(parent)
+	}
+	aside := filepath.Join(parent, commitlog.StrayDirName(kafka.TopicPartition{Topic: TopicName}, kafka.NewUUID()))
+	if err := s.fs.Rename(s.dir, aside); err != nil {
+		return err
+	}
+	s.logger.Warn("a metadata log that belongs to no known cluster was set aside", "folder", aside)
+	return s.fs.SyncDir(parent)
 }

@@ -122,14 +122,15 @@ type Quorum struct {
 	// For the loop alone.
 	raft         *raft.RawNode
 	clock        clock
-	conf         []uint64          // the voters that raft works with; without this node, it is raft's learner
-	ledTerm      uint64            // the last term whose leadership was announced
-	leaderChange uint64            // index of the entry that announced it
-	grants       grants            // votes for this node
-	endpoints    bool              // this leadership has looked whether the voter set names our endpoints right
-	leaderless   int               // ticks since a leader was known
-	snapshotSent map[uint64]int    // raft id to the tick at which it was told to fetch a snapshot
-	downloaded   *snapshot         // a file that is complete and not installed
+	conf         []uint64       // the voters that raft works with; without this node, it is raft's learner
+	ledTerm      uint64         // the last term whose leadership was announced
+	leaderChange uint64         // index of the entry that announced it
+	grants       grants         // votes for this node
+	endpoints    bool           // this leadership has looked whether the voter set names our endpoints right
+	leaderless   int            // ticks since a leader was known
+	snapshotSent map[uint64]int // raft id to the tick at which it was told to fetch a snapshot
+	downloaded   *snapshot      // a file that is complete and not installed
+	dropped      complaint
 	quiet        bool              // what raft answers to was read by Fetch, so that nobody waits for the answer
 	settling     []chan<- struct{} // arrivals whose sender waits until they have been acted on
 
@@ -148,7 +149,7 @@ type Quorum struct {
 	highWatermark kafka.Offset
 	delivered     kafka.Offset // the Listener has had everything below
 	installing    bool         // a snapshot is taking the place of the log
-	replaced      bool         // a snapshot came in whose state the Listener has not had
+	replaced      bool         // there is a snapshot whose state the Listener has not had
 	events        []event      // for the Listener, in order
 	members       members
 	strangers     []Voter // who sent messages and is in no voter set that is known here, the oldest first
@@ -199,7 +200,7 @@ func Open(o Options) (*Quorum, error) {
 	q := &Quorum{
 		o: o, self: self, store: s,
 		leader: Voter{ID: kafka.NoNode}, guide: Voter{ID: kafka.NoNode}, epoch: kafka.Epoch(s.stored.GetTerm()),
-		highWatermark: newest.id.EndOffset, commit: newest.index, members: members{sets: []votersAt{newest.voters}},
+		highWatermark: newest.id.EndOffset, replaced: true, commit: newest.index, members: members{sets: []votersAt{newest.voters}},
 		conf: s.initialConf.GetVoters(), clock: clock{length: time.Duration(o.ElectionTimeoutMs) * time.Millisecond / (2 * electionTicks)},
 		snapshotSent: make(map[uint64]int), observers: make(map[observer]*Replica), links: make(map[uint64]*link), peers: make(map[uint64]Replica),
 		cancel: func() {}, changing: make(chan struct{}, 1), handed: make(chan struct{}),

@@ -94,7 +94,9 @@ func (q *Quorum) take(ctx context.Context, a arrival) {
 	q.quiet = q.quiet && a.fetched
 	status := q.raft.BasicStatus()
 	if err := q.checkArrival(m, status); err != nil {
-		q.o.Logger.Warn("a message of another voter was dropped", "from", a.from.ID, "type", m.GetType(), "err", err)
+		if q.dropped.due(q.o.Now()) {
+			q.o.Logger.Warn("a message of another voter was dropped", "from", a.from.ID, "type", m.GetType(), "err", err)
+		}
 		return
 	}
 	if a.fetched {
@@ -133,8 +135,26 @@ func (q *Quorum) take(ctx context.Context, a arrival) {
 func (q *Quorum) checkArrival(m *pb.Message, status raft.BasicStatus) error {
 	switch m.GetType() {
 	case pb.MsgAppResp:
-		if !m.GetReject() && m.GetIndex() > q.store.lastIndex() && m.GetTerm() == status.HardState.GetTerm() {
-			return fmt.Errorf("it acknowledges entry %d, and the last is %d", m.GetIndex(), q.store.lastIndex())
+		if m.GetTerm() != status.HardState.GetTerm() {
+			return nil
+		}
+		if last := q.store.lastIndex(); !m.GetReject() && m.GetIndex() > last {
+			return fmt.Errorf("it acknowledges entry %d, and the last is %d", m.GetIndex(), last)
+		}
+		// Raft would send the same once more at once, and get the same answer, for as long as the two live. A heartbeat later is
+		// soon enough.
+		if match := q.match(m.GetFrom()); m.GetReject() && m.GetIndex() <= match {
+			return fmt.Errorf("it refuses what follows entry %d, and has acknowledged entry %d before; its log may be another one's", m.GetIndex(), match)
+		}
+	case pb.MsgPreVote:
+		// A node that knows no term yet has none to refuse a vote with.
+		last := q.store.lastIndex()
+		at, err := q.store.position(last)
+		if err != nil {
+			return err
+		}
+		if behind := m.GetLogTerm() < uint64(at.epoch) || m.GetLogTerm() == uint64(at.epoch) && m.GetIndex() < last; behind && status.HardState.GetTerm() == 0 {
+			return fmt.Errorf("it would lead with entries up to %d, and there are %d", m.GetIndex(), last)
 		}
 	case pb.MsgTimeoutNow:
 		if m.GetFrom() != status.Lead || m.GetTerm() != status.HardState.GetTerm() {
@@ -142,6 +162,16 @@ func (q *Quorum) checkArrival(m *pb.Message, status raft.BasicStatus) error {
 		}
 	}
 	return nil
+}
+
+// match is the last entry that a voter is known to have, if this node leads.
+func (q *Quorum) match(id uint64) (index uint64) {
+	q.raft.WithProgress(func(of uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if of == id {
+			index = pr.Match
+		}
+	})
+	return index
 }
 
 // meet remembers who sends messages, so that raft's answers find the way: a voter that was added lately may lead before its

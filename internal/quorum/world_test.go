@@ -23,7 +23,7 @@ import (
 // world is a few nodes with a memory disk each, and a network of pipes between them. It lives in a synctest bubble.
 type world struct {
 	t       *testing.T
-	nodes   map[kafka.NodeID]*member
+	nodes   map[kafka.NodeID]*member // written under mu, by the test's goroutine alone
 	serving sync.WaitGroup
 
 	mu    sync.Mutex
@@ -82,8 +82,17 @@ func inWorld(t *testing.T, n int, f func(w *world)) {
 // add makes a node that does not run yet.
 func (w *world) add(self Voter, options func(*Options)) *member {
 	m := &member{self: self, disk: newDisk(w.t), options: options}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.nodes[self.ID] = m
 	return m
+}
+
+// move lets a node that is down listen elsewhere.
+func (w *world) move(m *member, to Endpoint) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m.self.Endpoints = []Endpoint{to}
 }
 
 func (w *world) open(id kafka.NodeID) (*Quorum, error) {
@@ -177,13 +186,13 @@ func (w *world) cut(id kafka.NodeID, on bool) {
 
 func (w *world) dialFrom(from kafka.NodeID) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, address string) (net.Conn, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		for id, m := range w.nodes {
 			if addressOf(m.self) != address {
 				continue
 			}
 			q, answer := m.running()
-			w.mu.Lock()
-			defer w.mu.Unlock()
 			if q == nil && answer == nil || w.cuts[[2]kafka.NodeID{from, id}] {
 				return nil, errors.New("connection refused")
 			}
@@ -424,4 +433,27 @@ func (w *world) agreed(want ...string) {
 		}
 		return true
 	})
+}
+
+// other is a running node that is none of those given, the one with the lowest id.
+func (w *world) other(not ...*member) *member {
+	for id := kafka.NodeID(1); id < 100; id++ {
+		m, ok := w.nodes[id]
+		if !ok || slices.Contains(not, m) {
+			continue
+		}
+		if q, _ := m.running(); q != nil {
+			return m
+		}
+	}
+	w.t.Fatal("no other node runs")
+	return nil
+}
+
+// with is the one change of options after the other.
+func with(a, b func(*Options)) func(*Options) {
+	return func(o *Options) {
+		a(o)
+		b(o)
+	}
 }

@@ -1,0 +1,168 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"moldau/internal/kafka"
+)
+
+// ids are the node ids of a voter set.
+func ids(voters []Voter) (found []kafka.NodeID) {
+	for _, v := range voters {
+		found = append(found, v.ID)
+	}
+	return found
+}
+
+// voters waits until everybody who runs knows that set.
+func (w *world) voters(want ...kafka.NodeID) {
+	w.t.Helper()
+	w.await("the voters everybody knows", 10*time.Second, func() bool {
+		for _, m := range w.nodes {
+			if q, _ := m.running(); q != nil && !slices.Equal(ids(q.Status().VoterSet), want) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func soon() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 5*time.Second)
+}
+
+// TestVotersComeAndGo: one voter becomes three, one after the other, the new ones count, and three become one again.
+func TestVotersComeAndGo(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		ctx, cancel := soon()
+		defer cancel()
+		w.start(1)
+		leader, epoch := w.leader()
+		w.propose(leader, epoch, "a")
+		for id := kafka.NodeID(2); id <= 3; id++ {
+			added := w.add(testVoter(id), func(o *Options) { o.Bootstrap = []string{addressOf(testVoter(1))} })
+			w.start(id)
+			if err := leader.q.AddVoter(ctx, added.self); err != nil {
+				t.Fatalf("add voter %d: %v\n%s", id, err, w.describe())
+			}
+		}
+		w.voters(1, 2, 3)
+		w.agreed("a")
+		w.kill(1)
+		leader, epoch = w.leader()
+		w.propose(leader, epoch, "b") // with the two that were added
+		w.start(1)
+		w.agreed("a", "b")
+
+		third := w.other(leader)
+		if err := leader.q.RemoveVoter(ctx, third.self); err != nil {
+			t.Fatalf("remove voter %d: %v", third.self.ID, err)
+		}
+		w.propose(leader, epoch, "c")
+		w.agreed("a", "b", "c") // who was removed follows as an observer
+		rest := w.other(leader, third)
+		if err := leader.q.RemoveVoter(ctx, leader.self); err != nil {
+			t.Fatalf("the leader removes itself: %v\n%s", err, w.describe())
+		}
+		last, epoch := w.leader(leader.self.ID)
+		if last != rest {
+			t.Errorf("node %d leads, the only voter is node %d", last.self.ID, rest.self.ID)
+		}
+		w.voters(rest.self.ID)
+		w.propose(last, epoch, "d")
+		w.agreed("a", "b", "c", "d")
+		if err := last.q.RemoveVoter(ctx, last.self); !errors.Is(err, kerr.InvalidRequest) {
+			t.Errorf("remove the last voter: %v", err)
+		}
+	})
+}
+
+// TestVoterChangeRefused: who cannot be a voter is told why, and the set stays as it is.
+func TestVoterChangeRefused(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.start(1, 2)
+		leader, epoch := w.leader()
+		follower := w.other(leader)
+		w.add(testVoter(7), func(o *Options) { o.Bootstrap = []string{addressOf(testVoter(1))} })
+		try := func(what string, want error, f func(context.Context) error) {
+			t.Helper()
+			ctx, cancel := soon()
+			defer cancel()
+			if err := f(ctx); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", what, err, want)
+			}
+		}
+		try("add on a follower", kerr.NotLeaderForPartition, func(ctx context.Context) error { return follower.q.AddVoter(ctx, testVoter(7)) })
+		try("add one that is there", kerr.DuplicateVoter, func(ctx context.Context) error { return leader.q.AddVoter(ctx, testVoter(2)) })
+		wiped := testVoter(2)
+		wiped.DirID = kafka.DirID{1, 2, 3}
+		try("add a node twice", kerr.DuplicateVoter, func(ctx context.Context) error { return leader.q.AddVoter(ctx, wiped) })
+		try("add nobody", kerr.InvalidRequest, func(ctx context.Context) error { return leader.q.AddVoter(ctx, Voter{ID: 7}) })
+		try("add one that is down", kerr.RequestTimedOut, func(ctx context.Context) error { return leader.q.AddVoter(ctx, testVoter(7)) })
+		w.start(7)
+		other := testVoter(7)
+		other.DirID[3] = 1
+		try("add somebody else's address", kerr.InvalidVoterKey, func(ctx context.Context) error { return leader.q.AddVoter(ctx, other) })
+		try("remove one that is none", kerr.VoterNotFound, func(ctx context.Context) error { return leader.q.RemoveVoter(ctx, wiped) })
+		try("update one that is none", kerr.VoterNotFound, func(ctx context.Context) error { return leader.q.UpdateVoter(ctx, testVoter(7)) })
+		w.voters(1, 2)
+		w.propose(leader, epoch, "a")
+		w.agreed("a")
+	})
+}
+
+// TestAutoJoin: a node that wants to vote asks for it by itself, also one that comes back with an empty disk, which is not
+// its old self.
+func TestAutoJoin(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		bootstrap := func(o *Options) {
+			o.AutoJoin = true
+			o.Bootstrap = []string{addressOf(testVoter(1)), addressOf(testVoter(2)), addressOf(testVoter(3))}
+		}
+		w.start(1, 2, 3)
+		leader, epoch := w.leader()
+		w.propose(leader, epoch, "a")
+		w.add(testVoter(4), bootstrap)
+		w.start(4)
+		w.voters(1, 2, 3, 4)
+
+		wiped := w.other(leader)
+		w.kill(wiped.self.ID)
+		self := wiped.self
+		self.DirID = kafka.DirID{9, 9, 9}
+		w.add(self, bootstrap)
+		w.start(self.ID)
+		w.await("the wiped voter to be admitted anew", 10*time.Second, func() bool {
+			set := leader.q.Status().VoterSet
+			_, old := find(set, wiped.self)
+			_, now := find(set, self)
+			return !old && now && len(set) == 4
+		})
+		w.propose(leader, epoch, "b")
+		w.agreed("a", "b")
+	})
+}
+
+// TestEndpointsOfAFollower: a follower that listens elsewhere than before has the leader write it down.
+func TestEndpointsOfAFollower(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.start(1, 2, 3)
+		leader, epoch := w.leader()
+		moved := w.other(leader)
+		w.stop(moved.self.ID)
+		w.move(moved, Endpoint{Name: "CONTROLLER", Host: "elsewhere", Port: 1})
+		w.start(moved.self.ID)
+		w.await("the new endpoint", 5*time.Second, func() bool {
+			v, _ := find(leader.q.Status().VoterSet, moved.self)
+			return sameVoter(v, moved.self)
+		})
+		w.propose(leader, epoch, "a")
+		w.agreed("a")
+	})
+}
