@@ -289,15 +289,24 @@ func (cl *client) describeConfig(ctx context.Context, entity configEntity, name 
 			if !all && config.Source != own {
 				continue
 			}
-			d := describedConfig{config.Name, config.Value, config.Source.String(), config.IsSensitive, config.ReadOnly, []describedSource{}}
+			d := describedConfig{config.Name, config.Value, sourceName(config.Source), config.IsSensitive, config.ReadOnly, []describedSource{}}
 			for _, s := range config.ConfigSynonyms {
-				d.Synonyms = append(d.Synonyms, describedSource{s.Source.String(), s.Name, s.Value})
+				d.Synonyms = append(d.Synonyms, describedSource{sourceName(s.Source), s.Name, s.Value})
 			}
 			configs = append(configs, d)
 		}
 	}
 	slices.SortFunc(configs, func(a, b describedConfig) int { return strings.Compare(a.Name, b.Name) })
 	return configs, nil
+}
+
+// sourceName is a source as Java's ConfigEntry calls it.
+func sourceName(s kmsg.ConfigSource) string {
+	switch s {
+	case kmsg.ConfigSourceClientMetricsConfig, kmsg.ConfigSourceGroupConfig:
+		return "DYNAMIC_" + s.String()
+	}
+	return s.String()
 }
 
 func (a *app) alterConfigs(ctx context.Context, cl *client, f configFlags, entity configEntity) error {

@@ -239,7 +239,8 @@ func (s *state) checkEligible(r metadata.ConfigResource, next map[string]*string
 	return nil
 }
 
-// checkConfigs refuses wrong values. Those of brokers are an invalid request, as in ConfigAdminManager (KAFKA-13609).
+// checkConfigs refuses wrong values. Those of brokers and of client metrics are an invalid request, as in ConfigAdminManager
+// (KAFKA-13609) and ClientMetricsConfigs.
 func (s *state) checkConfigs(r metadata.ConfigResource, values map[string]string) error {
 	if s.Rules.Check == nil {
 		return nil
@@ -248,7 +249,7 @@ func (s *state) checkConfigs(r metadata.ConfigResource, values map[string]string
 	switch {
 	case err == nil:
 		return nil
-	case r.Type == metadata.ConfigBroker:
+	case r.Type == metadata.ConfigBroker || r.Type == metadata.ConfigClientMetrics:
 		return faultf(kerr.InvalidRequest, "%v", err)
 	}
 	return faultf(kerr.InvalidConfig, "%v", err)

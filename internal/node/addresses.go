@@ -142,6 +142,12 @@ func (n *Node) advertisedHost(bind string) (string, error) {
 
 // serve accepts connections on the controllers' listeners, or on the brokers'.
 func (n *Node) serve(controllers bool) {
+	brokers := 0
+	for _, l := range n.listeners {
+		if !l.http && !l.Controller {
+			brokers++
+		}
+	}
 	for _, l := range n.listeners {
 		if l.http || l.Controller != controllers {
 			continue
@@ -151,7 +157,8 @@ func (n *Node) serve(controllers bool) {
 			kind = server.Controller
 		}
 		n.running.Go(func() {
-			err := n.server.Serve(l.ln, server.Listener{Name: l.Name, Kind: kind, Protected: l.Name == n.cfg.Network.InterBroker || controllers})
+			// Where clients share the listener between brokers there is nothing to protect it from (ConnectionQuotas.protectedListener).
+			err := n.server.Serve(l.ln, server.Listener{Name: l.Name, Kind: kind, Protected: controllers || l.Name == n.cfg.Network.InterBroker && brokers > 1})
 			if err != nil && n.ctx.Err() == nil {
 				n.fail(fmt.Errorf("listener %s ended: %w", l.Name, err))
 			}

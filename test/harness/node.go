@@ -52,7 +52,7 @@ var build = sync.OnceValues(func() (string, error) {
 type Node struct {
 	Addr, Controller, HTTP string // "127.0.0.1:port"
 	Dir                    string // log.dirs
-	Properties             string // path of its server.properties
+	Properties             string // path of its server.properties; "" = none
 
 	cmd  *exec.Cmd
 	log  *syncBuffer
@@ -103,7 +103,11 @@ func (n *Node) Run(t T) {
 // Spawn starts the process and does not wait.
 func (n *Node) Spawn(t T, args ...string) {
 	t.Helper()
-	cmd := exec.Command(Binary(t), append([]string{"serve", n.Properties}, args...)...)
+	command := []string{"serve"}
+	if n.Properties != "" {
+		command = append(command, n.Properties)
+	}
+	cmd := exec.Command(Binary(t), append(command, args...)...)
 	cmd.SysProcAttr = deathSignal()
 	log := &syncBuffer{}
 	n.log, cmd.Stdout, cmd.Stderr = log, log, log
