@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -112,16 +113,8 @@ func (j *javaConfig) apply(key, value string) (known bool, err error) {
 		if value != "PLAINTEXT" {
 			err = fmt.Errorf("only PLAINTEXT is served by this version")
 		}
-	case "group.id", "group.instance.id", "auto.offset.reset", "enable.auto.commit", "auto.commit.interval.ms", "session.timeout.ms",
-		"heartbeat.interval.ms", "max.poll.interval.ms", "partition.assignment.strategy", // groupOpts
-		"acks", "compression.type", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "linger.ms", "batch.size",
-		"max.request.size", "enable.idempotence", "delivery.timeout.ms", "retries", "max.in.flight.requests.per.connection", // producer
-		"key.serializer", "value.serializer", "key.deserializer", "value.deserializer", "max.poll.records", "buffer.memory",
-		"receive.buffer.bytes", "send.buffer.bytes", "metric.reporters", "max.block.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms",
-		"retry.backoff.max.ms", "socket.connection.setup.timeout.max.ms", "group.protocol", "exclude.internal.topics", "allow.auto.create.topics":
-		// Java's own machinery, or taken up elsewhere.
-	default:
-		return false, nil
+	default: // groupOpts or producer takes it up, or other clients do
+		return slices.ContainsFunc(clientKeys, func(k clientKey) bool { return k.name == key }), nil
 	}
 	return true, err
 }
