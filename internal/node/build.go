@@ -141,7 +141,7 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	subscribers := []metadata.Subscriber{n.settings}
 	if n.cfg.Roles.Broker {
-		n.gate = newGate(n.prepare, n.fail)
+		n.gate = newGate(n.cfg.ID, n.prepare, n.fail)
 		subscribers = append(subscribers, n.gate)
 	}
 	if n.cfg.Roles.Controller {

@@ -94,7 +94,11 @@ func (n *Node) join(ctx context.Context) error {
 			close(unfenced)
 		}
 	})
-	return n.await(ctx, unfenced, "the controller to unfence this broker")
+	if err := n.await(ctx, unfenced, "the controller to unfence this broker"); err != nil {
+		return err
+	}
+	// And until it knows so itself: a client that comes at once finds this broker among the others.
+	return n.await(ctx, n.gate.unfenced, "the metadata to say that this broker is unfenced")
 }
 
 // dialItself looks whether clients can reach this broker where they are told to, as far as that can be seen from here.

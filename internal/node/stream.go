@@ -64,6 +64,8 @@ type gate struct {
 	subscribers []metadata.Subscriber
 	prepare     func(*metadata.Image) error // called once, with the image that the gate opens with
 	fail        func(error)
+	id          kafka.NodeID
+	unfenced    chan struct{} // closed when the image first says that clients may come to this broker
 
 	mu    xsync.Mutex     // held while prepare works on the disk
 	image *metadata.Image // the newest
@@ -71,8 +73,8 @@ type gate struct {
 	open  bool
 }
 
-func newGate(prepare func(*metadata.Image) error, fail func(error)) *gate {
-	return &gate{prepare: prepare, fail: fail, image: metadata.EmptyImage(), from: -1}
+func newGate(id kafka.NodeID, prepare func(*metadata.Image) error, fail func(error)) *gate {
+	return &gate{id: id, prepare: prepare, fail: fail, unfenced: make(chan struct{}), image: metadata.EmptyImage(), from: -1}
 }
 
 // Apply passes a change on, once the gate is open.
@@ -113,6 +115,13 @@ func (g *gate) openLocked() {
 func (g *gate) pass(delta *metadata.Delta) {
 	for _, s := range g.subscribers {
 		s.Apply(delta, g.image)
+	}
+	if b, ok := g.image.Cluster.Broker(g.id); ok && !b.Fenced {
+		select {
+		case <-g.unfenced:
+		default:
+			close(g.unfenced)
+		}
 	}
 }
 
