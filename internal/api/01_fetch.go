@@ -42,8 +42,11 @@ func (a *API) fetch(r *server.Request) server.Reply {
 	if err != nil {
 		return server.Reply{Response: &wire.FetchResponse{Version: req.Version, CorrelationID: r.Header.CorrelationID, ErrorCode: wire.Code(err)}}
 	}
-	if who.replica >= 0 && s.watch != nil {
+	switch {
+	case who.replica >= 0 && s.watch != nil:
 		a.o.Replicas.Heard(s.watch, who.replica, who.epoch)
+	case who.replica >= 0:
+		a.sessions.knock(who.replica)
 	}
 	maxBytes := max(min(int(req.MaxBytes), a.o.FetchMaxBytes), 0)
 	g := &fetching{
@@ -84,6 +87,7 @@ func (g *fetching) wait() server.Response {
 		case <-g.s.watch.C():
 			g.look()
 			continue
+		case <-g.s.knock:
 		case <-g.timer.C:
 		case <-g.r.Closing():
 		}

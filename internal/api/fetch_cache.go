@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/kafka"
 	"moldau/internal/metrics"
 	"moldau/internal/replica"
 )
@@ -92,6 +93,20 @@ func (c *sessionCache) begin(req *kmsg.FetchRequest, r reader) (s *session, crea
 	return s, false, nil
 }
 
+// knock has the requests of a replica's sessions answered that wait for news: it has partitions to name there.
+func (c *sessionCache) knock(replica kafka.NodeID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.byID {
+		if s.follower && s.owner == replica && s.busy {
+			select {
+			case s.knock <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
 // take gives the session that a request names to that request.
 func (c *sessionCache) take(req *kmsg.FetchRequest) (*session, error) {
 	c.mu.Lock()
@@ -107,6 +122,10 @@ func (c *sessionCache) take(req *kmsg.FetchRequest) (*session, error) {
 		return nil, kerr.FetchSessionTopicIDError
 	}
 	s.busy = true
+	select {
+	case <-s.knock: // meant for the request before
+	default:
+	}
 	s.used = c.now()
 	s.epoch = nextEpoch(s.epoch)
 	return s, nil

@@ -21,7 +21,9 @@ type session struct {
 	created  time.Time
 	used     time.Time
 	follower bool // of a replica: keeps its place when clients crowd in
-	byTopic  bool // partitions are named by topic id (from version 13)
+	owner    kafka.NodeID
+	byTopic  bool          // partitions are named by topic id (from version 13)
+	knock    chan struct{} // of a follower's session: its request is to be answered now; capacity 1
 
 	// The rest belongs to the request that uses the session.
 	partitions map[partitionKey]*fetched
@@ -71,10 +73,14 @@ type fetched struct {
 }
 
 func newSession(byTopic bool, r reader) *session {
-	return &session{
-		byTopic: byTopic, reader: r, follower: r.replica >= 0,
+	s := &session{
+		byTopic: byTopic, reader: r, follower: r.replica >= 0, owner: r.replica,
 		partitions: make(map[partitionKey]*fetched),
 	}
+	if s.follower {
+		s.knock = make(chan struct{}, 1)
+	}
+	return s
 }
 
 // name adds the partitions that a request names, or changes what is asked of them; each is dirty then.

@@ -20,7 +20,7 @@
 // Not obvious:
 //   - A loop may have two requests out: the session's, which a leader holds for replica.fetch.wait.max.ms when there is
 //     nothing to send, and one without session, on a second connection, for partitions that came meanwhile. Without it a
-//     new leader's first acks=all would wait for that time.
+//     new leader's first acks=all would wait for that time. A leader of ours takes it for a knock and answers the first.
 //   - Only Fetch 12 and later is spoken, in which the leader tells where logs part (KIP-595): every broker that registers
 //     with a KRaft controller knows it, so OffsetForLeaderEpoch is not needed.
 //   - All syncs that one answer asks for are hurried together, and the next request waits for them a while: a partition

@@ -1,11 +1,16 @@
 package fetcher
 
 import (
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+	"moldau/internal/replica"
+	"moldau/internal/vfs"
 )
 
 // TestFollowersCopy: what a leader has, its followers get, and acks=all is answered when they have it.
@@ -49,6 +54,201 @@ func TestFollowerRestarts(t *testing.T) {
 		time.Sleep(time.Second)
 		if p := w.nodes[2].partition("t", 0); p.LogEnd() != 7 || p.HighWatermark() != 7 {
 			t.Errorf("end %d, high watermark %d", p.LogEnd(), p.HighWatermark())
+		}
+	})
+}
+
+// within fails the test if a produce is not committed in time.
+func (w *world) within(limit time.Duration, waiter *replica.Waiter) {
+	w.t.Helper()
+	select {
+	case <-waiter.Done():
+		w.must(waiter.Err())
+	case <-time.After(limit):
+		w.t.Fatalf("not committed after %s\n%s", limit, w.log.String())
+	}
+}
+
+// TestIdlePartitionsCostNothing: a thousand followers without news cost what one does.
+func TestIdlePartitionsCostNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 2)
+		defer w.stop()
+		both := []kafka.NodeID{1, 2}
+		records := []metadata.Record{&metadata.TopicRecord{Name: "t", TopicID: topicID("t")}}
+		for i := range int32(1000) {
+			records = append(records, &metadata.PartitionRecord{
+				TopicID: topicID("t"), PartitionID: i, Replicas: both, ISR: both, Leader: 1, Directories: make([]kafka.DirID, 2),
+			})
+		}
+		w.apply(records...)
+		time.Sleep(2 * time.Second)
+		before := w.bytes.Load()
+		time.Sleep(10 * time.Second) // in which a leader holds twenty requests
+		if bytes := w.bytes.Load() - before; bytes > 25*150 {
+			t.Errorf("%d bytes in ten seconds of silence", bytes)
+		}
+		w.within(100*time.Millisecond, w.nodes[1].produce("t", 500, 1))
+		if bytes := w.bytes.Load() - before; bytes > 40*150 {
+			t.Errorf("%d bytes for one record", bytes)
+		}
+	})
+}
+
+// TestNewPartitionsDoNotWait: while the leader holds a request for want of news, partitions that came since are fetched.
+func TestNewPartitionsDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 2)
+		defer w.stop()
+		both := []kafka.NodeID{1, 2}
+		w.lead("idle", 0, 0, both, 1, both...)
+		for partition := range int32(20) {
+			time.Sleep(137 * time.Millisecond) // anywhere in the leader's wait
+			w.lead("t", partition, 0, both, 1, both...)
+			for range 3 {
+				w.within(50*time.Millisecond, w.nodes[1].produce("t", partition, 1))
+			}
+		}
+		w.within(50*time.Millisecond, w.nodes[1].produce("idle", 0, 1))
+	})
+}
+
+// TestIdleFollowersAreInSync: who had everything when his session last fetched is late only from then on, however long ago
+// anything was appended; and a session that has ended vouches for nobody.
+func TestIdleFollowersAreInSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 2)
+		defer w.stop()
+		both := []kafka.NodeID{1, 2}
+		w.lead("t", 0, 0, both, 1, both...)
+		w.within(time.Second, w.nodes[1].produce("t", 0, 1))
+		leader := w.nodes[1].set
+		wished := func() bool {
+			leader.DropLagging(30 * time.Second)
+			select {
+			case <-leader.Wishes():
+				return true
+			default:
+				return false
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		w.nodes[1].produce("t", 0, 1)
+		if wished() {
+			t.Error("a follower that was idle with its leader looks late")
+		}
+		time.Sleep(time.Second)
+		w.nodes[2].stop(false)
+		time.Sleep(5 * time.Minute)
+		w.nodes[1].produce("t", 0, 1)
+		if !wished() {
+			t.Error("a follower that is gone is in sync")
+		}
+	})
+}
+
+// TestDamagedRecordsAreRefused (KAFKA-4384, -18723): one bad batch on the leader stops one partition, which says so and
+// goes on when it is repaired.
+func TestDamagedRecordsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 2)
+		defer w.stop()
+		both := []kafka.NodeID{1, 2}
+		w.lead("good", 0, 0, both, 1, both...)
+		w.within(time.Second, w.nodes[1].produce("good", 0, 1))
+		w.nodes[2].stop(true)
+		w.lead("bad", 0, 0, both, 1, 1)
+		w.within(time.Second, w.nodes[1].produce("bad", 0, 1))
+		flip := func() {
+			f, err := w.nodes[1].disk.Open("/data/bad-0/00000000000000000000.log", vfs.Write)
+			w.must(err)
+			defer f.Close()
+			var b [1]byte
+			_, err = f.ReadAt(b[:], 70)
+			w.must(err)
+			b[0] ^= 1
+			_, err = f.WriteAt(b[:], 70)
+			w.must(err)
+		}
+		flip()
+		w.nodes[2].start()
+		time.Sleep(10 * time.Second)
+		if end := w.nodes[2].partition("bad", 0).LogEnd(); end != 0 {
+			t.Errorf("the follower took damaged records up to %d", end)
+		}
+		if text := w.log.String(); !strings.Contains(text, "partition=bad-0") || !strings.Contains(text, "CRC") {
+			t.Errorf("nobody was told:\n%s", text)
+		}
+		w.within(100*time.Millisecond, w.nodes[1].produce("good", 0, 1))
+		flip()
+		time.Sleep(3 * time.Second)
+		if end := w.nodes[2].partition("bad", 0).LogEnd(); end != 1 {
+			t.Errorf("repaired, and the follower ends at %d", end)
+		}
+	})
+}
+
+// TestSlowDiskHoldsUpNobodyElse: a partition whose sync hangs leaves the session; the others are fetched and reported.
+func TestSlowDiskHoldsUpNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 2)
+		defer w.stop()
+		both := []kafka.NodeID{1, 2}
+		w.nodes[2].stop(true)
+		w.nodes[2].dirs = []string{"/data", "/more"} // the syncs of one directory go side by side and wait for each other
+		w.nodes[2].start()
+		w.lead("slow", 0, 0, both, 1, both...)
+		w.lead("fast", 0, 0, both, 1, both...)
+		goOn := make(chan struct{})
+		var open sync.Once
+		defer open.Do(func() { close(goOn) })
+		w.nodes[2].fs.SetRules(func(op vfs.Op) error {
+			if (op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncData) && strings.Contains(op.Path, "slow-0") {
+				<-goOn
+			}
+			return nil
+		})
+		slow := w.nodes[1].produce("slow", 0, 1)
+		time.Sleep(2 * time.Second)
+		for range 5 {
+			w.within(2*time.Second, w.nodes[1].produce("fast", 0, 1))
+		}
+		select {
+		case <-slow.Done():
+			t.Error("committed without being on the follower's disk")
+		default:
+		}
+		open.Do(func() { close(goOn) })
+		w.within(2*time.Second, slow)
+	})
+}
+
+// TestLeaderFails: when the leader is gone the others go on under the next one in the time that their first pause takes, and
+// an old leader that comes back is cut to what they have.
+func TestLeaderFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 2, 3)
+		defer w.stop()
+		all := []kafka.NodeID{1, 2, 3}
+		w.lead("t", 0, 0, all, 1, all...)
+		w.within(time.Second, w.nodes[1].produce("t", 0, 2))
+		// Node 1 appends what nobody fetches any more.
+		w.nodes[2].fetcher.Stop()
+		w.nodes[3].fetcher.Stop()
+		w.nodes[1].produce("t", 0, 5)
+		time.Sleep(time.Second)
+		w.nodes[1].stop(false)
+		for _, id := range all[1:] {
+			w.nodes[id].stop(false)
+			w.nodes[id].start()
+		}
+		w.lead("t", 0, 1, all, 2, 2, 3)
+		w.within(100*time.Millisecond, w.nodes[2].produce("t", 0, 3))
+		w.nodes[1].start()
+		w.apply(registration(1, 2))
+		time.Sleep(2 * time.Second)
+		if p := w.nodes[1].partition("t", 0); p.LogEnd() != 5 || p.HighWatermark() != 5 {
+			t.Errorf("the old leader ends at %d with watermark %d, want 5", p.LogEnd(), p.HighWatermark())
 		}
 	})
 }

@@ -86,12 +86,12 @@ func (f *flight) connected() {
 	}
 }
 
-// send sends a request.
-func (f *flight) send(req *kmsg.FetchRequest) {
+// send sends a request that the leader may hold for wait.
+func (f *flight) send(req *kmsg.FetchRequest, wait time.Duration) {
 	o := &f.loop.f.o
 	req.Version = newestFetch
 	req.ReplicaID, req.ReplicaState.ID, req.ReplicaState.Epoch = o.NodeID, o.NodeID, o.BrokerEpoch()
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(o.MaxWait.Milliseconds()), o.MinBytes, o.ResponseBytes
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait.Milliseconds()), o.MinBytes, o.ResponseBytes
 	ctx, cancel := context.WithTimeout(f.loop.f.ctx, o.Timeout)
 	defer cancel()
 	call, err := f.conn.Send(ctx, req)
@@ -100,7 +100,7 @@ func (f *flight) send(req *kmsg.FetchRequest) {
 		return
 	}
 	f.call = call
-	f.timer = time.NewTimer(o.MaxWait + o.Timeout)
+	f.timer = time.NewTimer(wait + o.Timeout)
 }
 
 func (f *flight) done() <-chan struct{} {

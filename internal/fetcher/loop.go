@@ -33,6 +33,9 @@ type loop struct {
 	inSession   int // partitions that the session has
 }
 
+// asideWait is how long a leader may hold a request without session: no longer than partitions that come next may wait.
+const asideWait = 20 * time.Millisecond
+
 func newLoop(f *Fetcher, at lane) *loop {
 	l := &loop{
 		f: f, at: at, wake: make(chan struct{}, 1), followers: map[key]*follower{},
@@ -77,13 +80,13 @@ func (l *loop) run() {
 func (l *loop) send() {
 	if l.main.call == nil && l.held == nil && (len(l.named) > 0 || l.inSession > 0) {
 		if l.main.connect(); l.main.idle() {
-			l.main.send(l.next())
+			l.main.send(l.next(), l.f.o.MaxWait)
 			l.f.meters.requests.Inc()
 		}
 	}
 	if l.main.call != nil && l.aside.call == nil && len(l.named) > 0 {
 		if l.aside.connect(); l.aside.idle() {
-			l.aside.send(l.meanwhile())
+			l.aside.send(l.meanwhile(), min(asideWait, l.f.o.MaxWait))
 			l.f.meters.requests.Inc()
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,12 +28,11 @@ import (
 // world is some brokers that share metadata which the test writes by hand. It lives in a synctest bubble.
 type world struct {
 	t     *testing.T
-	image *metadata.Image
+	image atomic.Pointer[metadata.Image]
 	nodes map[kafka.NodeID]*broker
 	log   lockedText
 
-	mu  sync.Mutex
-	cut map[kafka.NodeID]bool // nobody can connect to it
+	bytes atomic.Int64 // that all followers have sent and received
 }
 
 // broker is one node: its store and Set are the real ones, and so are the server that answers fetches and the Fetcher.
@@ -40,6 +40,7 @@ type broker struct {
 	w       *world
 	id      kafka.NodeID
 	disk    *vfs.Mem
+	dirs    []string
 	fs      *vfs.Inject
 	store   *storage.Store
 	set     *replica.Set
@@ -52,9 +53,10 @@ type broker struct {
 }
 
 func newWorld(t *testing.T, ids ...kafka.NodeID) *world {
-	w := &world{t: t, image: metadata.EmptyImage(), nodes: map[kafka.NodeID]*broker{}, cut: map[kafka.NodeID]bool{}}
+	w := &world{t: t, nodes: map[kafka.NodeID]*broker{}}
+	w.image.Store(metadata.EmptyImage())
 	for _, id := range ids {
-		b := &broker{w: w, id: id, disk: vfs.NewMem()}
+		b := &broker{w: w, id: id, disk: vfs.NewMem(), dirs: []string{"/data"}}
 		w.nodes[id] = b
 		b.start()
 	}
@@ -74,7 +76,7 @@ func (b *broker) start() {
 	w := b.w
 	b.fs = vfs.NewInject(b.disk)
 	var err error
-	b.store, err = storage.OpenDirectories(storage.Options{FS: b.fs, Dirs: []string{"/data"}, NodeID: b.id, Now: time.Now, FlushBeforeAck: true})
+	b.store, err = storage.OpenDirectories(storage.Options{FS: b.fs, Dirs: b.dirs, NodeID: b.id, Now: time.Now, FlushBeforeAck: true})
 	w.must(err)
 	w.must(b.store.Format("cluster"))
 	w.must(b.store.Start())
@@ -86,7 +88,7 @@ func (b *broker) start() {
 	o := Options{
 		NodeID: b.id, Replicas: b.set, Logger: logger.With("node", b.id), Metrics: m,
 		BrokerEpoch: func() int64 {
-			known, _ := w.image.Cluster.Broker(b.id)
+			known, _ := w.image.Load().Cluster.Broker(b.id)
 			return known.Epoch
 		},
 		Dial:    w.dial,
@@ -97,7 +99,7 @@ func (b *broker) start() {
 	}
 	b.fetcher = New(o)
 	served := api.New(api.Options{
-		Owners: api.Owners{Image: func() *metadata.Image { return w.image }, Replicas: b.set, Store: b.store},
+		Owners: api.Owners{Image: w.image.Load, Replicas: b.set, Store: b.store},
 		NodeID: b.id, FetchMaxBytes: 55 << 20, FetchSessionSlots: 10, RequestTimeout: 30 * time.Second, Now: time.Now, Logger: logger, Metrics: m,
 	})
 	b.srv = server.New(server.Options{Routes: served.Routes(), Limits: server.Limits{RequestMaxBytes: 1 << 20}, Logger: logger, Metrics: m, Now: time.Now})
@@ -105,7 +107,7 @@ func (b *broker) start() {
 	ln := b.ln
 	b.serving.Go(func() { _ = b.srv.Serve(ln, server.Listener{Name: "PLAINTEXT", Kind: server.Broker}) })
 	b.up = true
-	b.set.Apply(metadata.Between(metadata.EmptyImage(), w.image), w.image)
+	b.set.Apply(metadata.Between(metadata.EmptyImage(), w.image.Load()), w.image.Load())
 }
 
 func (b *broker) stop(clean bool) {
@@ -154,17 +156,11 @@ func (w *world) dial(ctx context.Context, address string) (net.Conn, error) {
 	if _, err := fmt.Sscan(address, &id); err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	cut := w.cut[id]
-	w.mu.Unlock()
-	if cut {
-		return nil, fmt.Errorf("connection to %s refused", address)
-	}
 	ln := w.nodes[id].ln
 	ours, theirs := net.Pipe()
 	select {
 	case ln.conns <- theirs:
-		return ours, nil
+		return &countedConn{ours, &w.bytes}, nil
 	case <-ln.closed:
 		return nil, fmt.Errorf("connection to %s refused", address)
 	case <-ctx.Done():
@@ -172,17 +168,37 @@ func (w *world) dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 }
 
+// countedConn counts what goes over a connection.
+type countedConn struct {
+	net.Conn
+	bytes *atomic.Int64
+}
+
+func (c *countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
 // apply replays records as one delta on every node that is up, and waits until it is done.
 func (w *world) apply(records ...metadata.Record) {
 	w.t.Helper()
-	delta := metadata.NewDelta(w.image)
+	old := w.image.Load()
+	delta := metadata.NewDelta(old)
 	for _, r := range records {
 		w.must(delta.Replay(r))
 	}
-	w.image = delta.Image(w.image.Offset+1, 1)
+	image := delta.Image(old.Offset+1, 1)
+	w.image.Store(image)
 	for _, b := range w.up() {
-		b.set.Apply(delta, w.image)
-		b.fetcher.Apply(delta, w.image)
+		b.set.Apply(delta, image)
+		b.fetcher.Apply(delta, image)
 	}
 	synctest.Wait()
 }
@@ -197,7 +213,7 @@ func topicID(name string) kafka.TopicID {
 func (w *world) lead(name string, partition int32, epoch kafka.Epoch, replicas []kafka.NodeID, leader kafka.NodeID, isr ...kafka.NodeID) {
 	w.t.Helper()
 	var records []metadata.Record
-	if _, ok := w.image.Topics.ByName(name); !ok {
+	if _, ok := w.image.Load().Topics.ByName(name); !ok {
 		records = append(records, &metadata.TopicRecord{Name: name, TopicID: topicID(name)})
 	}
 	w.apply(append(records, &metadata.PartitionRecord{
