@@ -25,6 +25,7 @@ type tb interface {
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
 	Fatal(args ...any)
+	Failed() bool
 }
 
 // clock is a wall clock that tests move.

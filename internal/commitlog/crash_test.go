@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
+	"moldau/internal/planted"
 	"moldau/internal/vfs"
 )
 
@@ -41,8 +43,11 @@ type world struct {
 	point   kafka.Offset
 	emptied kafka.Offset // where a TruncateFullyAt that is going on will begin anew, or -1
 	forgot  bool         // a truncation may leave only the last batch of a producer known
-	gaps    bool         // batches need not follow each other
-	fails   int          // calls that returned an error
+	// recovered is the bug of the disks that check opens.
+	recovered planted.Bug
+	opening   atomic.Bool
+	gaps      bool // batches need not follow each other
+	fails     int  // calls that returned an error
 }
 
 func newWorld(t tb, mem *vfs.Mem, fs vfs.FS, c Config) *world {
@@ -52,7 +57,7 @@ func newWorld(t tb, mem *vfs.Mem, fs vfs.FS, c Config) *world {
 			t.Fatal(err)
 		}
 	}
-	return &world{t: t, mem: mem, clk: clk, seq: map[int64]int32{}, emptied: -1,
+	return &world{t: t, mem: mem, clk: clk, seq: map[int64]int32{}, emptied: -1, recovered: planted.None,
 		o: Options{FS: fs, Dir: testDir, TP: testTP, Config: c, Files: NewFiles(fs, 7), Now: clk.now, ProducerExpiryMs: 86400000}}
 }
 
@@ -263,13 +268,21 @@ func (w *world) script() {
 	w.sync()
 }
 
+// open is Open, while a bug of recovery is at work.
+func (w *world) open(o Options) (*Log, Recovery, error) {
+	w.opening.Store(true)
+	defer w.opening.Store(false)
+	return Open(o)
+}
+
 // check opens a disk as a crash left it and compares it with what it has to hold.
 func (w *world) check(mem *vfs.Mem, point kafka.Offset, what string) {
 	t := w.t
 	o := w.o
-	o.FS, o.Files, o.Clean = mem, NewFiles(mem, 7), false
+	o.on(w.recovered(mem))
+	o.Clean = false
 	o.RecoveryPoint, o.LogStart = point, w.start
-	l, r, err := Open(o)
+	l, r, err := w.open(o)
 	if err != nil {
 		t.Fatalf("%s: open: %v", what, err)
 	}
@@ -286,8 +299,9 @@ func (w *world) check(mem *vfs.Mem, point kafka.Offset, what string) {
 	if cut {
 		mem = mem.CrashClone(rand.New(rand.NewPCG(1, 1)), 0)
 	}
-	o.FS, o.Files, o.RecoveryPoint = mem, NewFiles(mem, 7), point
-	l, again, err := Open(o)
+	o.on(w.recovered(mem))
+	o.RecoveryPoint = point
+	l, again, err := w.open(o)
 	if err != nil {
 		t.Fatalf("%s: open again: %v", what, err)
 	}
@@ -303,8 +317,9 @@ func (w *world) check(mem *vfs.Mem, point kafka.Offset, what string) {
 	}
 	checkIndexes(t, mem, o.Config, what)
 	mem = mem.CrashClone(rand.New(rand.NewPCG(1, 1)), 0) // a clean stop leaves nothing to lose
-	o.FS, o.Clean, o.Files = mem, true, NewFiles(mem, 7)
-	if l, r, err = Open(o); err != nil || l.LogEnd() != end+2 || r.ScannedBytes != 0 {
+	o.on(w.recovered(mem))
+	o.Clean = true
+	if l, r, err = w.open(o); err != nil || l.LogEnd() != end+2 || r.ScannedBytes != 0 {
 		t.Fatalf("%s: after a clean stop: end %d, %+v, %v", what, l.LogEnd(), r, err)
 	}
 	l.Abandon()
@@ -468,10 +483,22 @@ func TestCrashEverywhere(t *testing.T) {
 }
 
 func crashEverywhere(t *testing.T, c Config) {
+	crashes, states, again := crashStates(t, c, planted.None, nil)
+	if crashes < 200 || again < 5 {
+		t.Fatalf("only %d crash points and %d states in recovery: the script does too little", crashes, again)
+	}
+	t.Logf("%d crash states at %d operations, and in recovery after them %d", states, crashes, again)
+}
+
+// crashStates checks every crash state of the script, and some of the recovery after it. The bugs are those of the disk
+// while the log lives, and of the disk that is recovered, which is told when that is.
+func crashStates(t tb, c Config, bug planted.Bug, recoveryBug func(opening func() bool) planted.Bug) (crashes, states, again int) {
 	mem := vfs.NewMem()
 	fs := vfs.NewInject(mem)
-	w := newWorld(t, mem, fs, c)
-	crashes, states, again := 0, 0, 0
+	w := newWorld(t, mem, bug(fs), c)
+	if recoveryBug != nil {
+		w.recovered = recoveryBug(w.opening.Load)
+	}
 	cuts := thorough(4, 14)
 	checkCrash := func(op vfs.Op) {
 		rng := rand.New(rand.NewPCG(uint64(crashes), 1))
@@ -497,19 +524,17 @@ func crashEverywhere(t *testing.T, c Config) {
 	if w.fails != 0 {
 		t.Fatalf("%d calls failed on a good disk", w.fails)
 	}
-	if crashes < 200 || again < 5 {
-		t.Fatalf("only %d crash points and %d states in recovery: the script does too little", crashes, again)
-	}
-	t.Logf("%d crash states at %d operations, and in recovery after them %d", states, crashes, again)
+	return crashes, states, again
 }
 
 // crashRecovery opens a disk as a crash left it and crashes again at every change that this makes. It returns how many
 // different states that gave.
 func (w *world) crashRecovery(mem *vfs.Mem, what string) (states int) {
-	fs := vfs.NewInject(mem)
+	inject := vfs.NewInject(mem)
+	fs := w.recovered(inject)
 	changes := 0
-	fs.Hook = func(op vfs.Op) error {
-		if !op.Kind.Mutates() {
+	inject.Hook = func(op vfs.Op) error {
+		if !op.Kind.Mutates() || w.t.Failed() {
 			return nil
 		}
 		changes++
@@ -523,7 +548,7 @@ func (w *world) crashRecovery(mem *vfs.Mem, what string) (states int) {
 	}
 	o := w.o
 	o.FS, o.Files, o.Clean, o.RecoveryPoint, o.LogStart = fs, NewFiles(fs, 7), false, w.point, w.start
-	l, _, err := Open(o)
+	l, _, err := w.open(o)
 	if err != nil {
 		w.t.Fatalf("%s: open: %v", what, err)
 	}
@@ -549,46 +574,51 @@ func thorough(normal, landing int) int {
 	return normal
 }
 
-// TestErrorEverywhere: each operation of the disk fails once; somebody is told, and the log holds exactly what it
-// acknowledged.
+// TestErrorEverywhere: each operation of the disk fails once; somebody is told, the log holds exactly what it
+// acknowledged, and a power cut at the end takes nothing of it.
 func TestErrorEverywhere(t *testing.T) {
+	for _, cause := range []error{syscall.EIO, syscall.ENOSPC, vfs.ShortWrite(20, syscall.ENOSPC)} {
+		errorStates(t, cause, planted.None)
+	}
+}
+
+func errorStates(t tb, cause error, bug planted.Bug) {
 	count := func() int64 {
 		mem := vfs.NewMem()
 		fs := vfs.NewInject(mem)
 		newWorld(t, mem, fs, smallConfig()).script()
 		return fs.Count()
 	}()
-	for _, cause := range []error{syscall.EIO, syscall.ENOSPC, vfs.ShortWrite(20, syscall.ENOSPC)} {
-		silent := map[string]string{}
-		for i := range count {
-			mem := vfs.NewMem()
-			var hit vfs.Op
-			fs := vfs.NewInject(mem, func(op vfs.Op) error {
-				if op.Index == i {
-					hit = op
-					return cause
-				}
-				return nil
-			})
-			w := newWorld(t, mem, fs, smallConfig())
-			w.script()
-			what := fmt.Sprintf("%v at operation %d, %v", cause, i, hit)
-			w.compare(w.l, what)
-			exists, err := vfs.Exists(mem, hit.Path)
-			if err != nil {
-				t.Fatal(err)
+	silent := map[string]string{}
+	for i := range count {
+		mem := vfs.NewMem()
+		var hit vfs.Op
+		fs := vfs.NewInject(mem, func(op vfs.Op) error {
+			if op.Index == i {
+				hit = op
+				return cause
 			}
-			if evicted := hit.Kind == vfs.OpSyncData && !exists; w.fails == 0 && !evicted { // and deleted before anybody asked
-				silent[hit.Kind.String()+" "+filepath.Ext(hit.Path)] = what
-			}
-			w.l.Abandon()
+			return nil
+		})
+		w := newWorld(t, mem, bug(fs), smallConfig())
+		w.script()
+		what := fmt.Sprintf("%v at operation %d, %v", cause, i, hit)
+		w.compare(w.l, what)
+		exists, err := vfs.Exists(mem, hit.Path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		// Nobody need know that an old snapshot stays, that closing a clean file failed, or that the recovery point
-		// could not move because the disk was full.
-		for kind, what := range silent {
-			if !strings.HasPrefix(kind, "close ") && kind != "remove .snapshot" && kind != "remove .sequences" && !errors.Is(cause, syscall.ENOSPC) {
-				t.Errorf("%s: went unnoticed", what)
-			}
+		if evicted := hit.Kind == vfs.OpSyncData && !exists; w.fails == 0 && !evicted { // and deleted before anybody asked
+			silent[hit.Kind.String()+" "+filepath.Ext(hit.Path)] = what
+		}
+		w.l.Abandon()
+		w.check(mem.CrashClone(rand.New(rand.NewPCG(1, uint64(i))), 0), w.point, what+", and a power cut")
+	}
+	// Nobody need know that an old snapshot stays, that closing a clean file failed, or that the recovery point
+	// could not move because the disk was full.
+	for kind, what := range silent {
+		if !strings.HasPrefix(kind, "close ") && kind != "remove .snapshot" && kind != "remove .sequences" && !errors.Is(cause, syscall.ENOSPC) {
+			t.Errorf("%s: went unnoticed", what)
 		}
 	}
 }

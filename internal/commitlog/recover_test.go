@@ -41,9 +41,10 @@ func filled(t tb) (*vfs.Mem, Options, []byte) {
 	return mem, o, content
 }
 
-func (o Options) on(mem *vfs.Mem) Options {
-	o.FS, o.Files = mem, NewFiles(mem, 7)
-	return o
+// on returns the options for another disk, and makes them so.
+func (o *Options) on(fs vfs.FS) Options {
+	o.FS, o.Files = fs, NewFiles(fs, 7)
+	return *o
 }
 
 func write(t tb, fs vfs.FS, path string, content []byte) {

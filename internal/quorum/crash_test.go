@@ -14,6 +14,13 @@ import (
 
 // The storage ring: the same small life of a quorum, cut short at every disk operation, or with an error at every one.
 
+// tb is what a check needs of a test.
+type tb interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Failed() bool
+}
+
 // life is what a run proposed and what of it was acknowledged, in order.
 type life struct {
 	proposed, acked []string
@@ -76,7 +83,7 @@ func live(disk vfs.FS) (l life) {
 }
 
 // checkLife opens what is left of a disk: all that was acked must be there, in order, and nothing that was not proposed.
-func checkLife(t *testing.T, disk vfs.FS, l life) {
+func checkLife(t tb, disk vfs.FS, l life) {
 	t.Helper()
 	var before []string
 	for range 2 {
@@ -120,7 +127,7 @@ func checkLife(t *testing.T, disk vfs.FS, l life) {
 	}
 }
 
-func (l life) check(t *testing.T, got []string) {
+func (l life) check(t tb, got []string) {
 	t.Helper()
 	next := 0
 	for _, v := range got {

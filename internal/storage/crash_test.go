@@ -27,14 +27,19 @@ type promises struct {
 	epoch     int64                   // SetBrokerEpoch returned
 	epochs    []int64                 // SetBrokerEpoch was called with these
 	stopped   bool                    // a clean Stop returned without error
-	running   bool                    // Start returned and Stop was not called since
+	visible   map[string]kafka.Offset // consumers may have seen all below
+	hasty     func(l *Log, p *promises, name string)
+	running   bool // Start returned and Stop was not called since
 }
 
 // live is a node's life in two runs on one disk. It ends at the first error. Background work is told when to run, so that
 // the order of disk operations does not depend on timers.
-func live(fs vfs.FS) (p promises) {
+func live(fs vfs.FS) promises { return liveWith(fs, nil) }
+
+// liveWith is live with an owner of the logs who may have a bug: hasty is told of a log after each append, before it waits.
+func liveWith(fs vfs.FS, hasty func(l *Log, p *promises, name string)) (p promises) {
 	p = promises{synced: map[string]int64{}, appended: map[string]int64{}, logStart: map[string]int64{}, asked: map[string]int64{},
-		deleted: map[string]bool{}, doomed: map[string]bool{}, epoch: -1}
+		deleted: map[string]bool{}, doomed: map[string]bool{}, visible: map[string]int64{}, epoch: -1, hasty: hasty}
 	for round := range 2 {
 		o := options(fs, "/data/logs")
 		o.Cleaner = CleanerOptions{Threads: 1, Backoff: time.Hour}
@@ -88,11 +93,14 @@ func (s *Store) round(p *promises, round int) error {
 			}
 			p.appended[topic] = a.Last + 1
 			l.AppendDone()
+			if p.hasty != nil {
+				p.hasty(l, p, topic)
+			}
 			if err := w.wait(a.Last + 1); err != nil {
 				return err
 			}
 			p.synced[topic] = a.Last + 1
-			l.SetHighWatermark(a.Last + 1)
+			p.advance(l, topic, a.Last+1)
 		}
 		if err := l.dir.keeper.flush(); err != nil {
 			return err
@@ -123,6 +131,12 @@ func (s *Store) round(p *promises, round int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.rewriteLocked()
+}
+
+// advance moves the high watermark: consumers see what lies below it.
+func (p *promises) advance(l *Log, name string, to kafka.Offset) {
+	p.visible[name] = to
+	l.SetHighWatermark(to)
 }
 
 // again is topic b once more, after it was deleted.
@@ -158,7 +172,7 @@ func (s *Store) grow(p *promises, name string, times int, c commitlog.Config) er
 			return err
 		}
 		p.synced[name] = a.Last + 1
-		l.SetHighWatermark(a.Last + 1)
+		p.advance(l, name, a.Last+1)
 	}
 	return nil
 }
@@ -203,7 +217,7 @@ func (s *Store) shorten(p *promises) error {
 	tp, _ = partition("truncated")
 	l, _ = s.Lookup(tp)
 	to := p.synced["truncated"] - 3
-	p.synced["truncated"] = to - 1 // it lies inside a batch
+	p.synced["truncated"], p.visible["truncated"] = to-1, to-1 // it lies inside a batch
 	if err := l.Truncate(to); err != nil {
 		return err
 	}
@@ -253,6 +267,9 @@ func (p promises) check(disk vfs.FS) error {
 		l, err := s.Open(tp, id, kafka.DirUnassigned, commitlog.DefaultConfig())
 		if err != nil {
 			return err
+		}
+		if l.LogEnd() < p.visible[topic] {
+			return fmt.Errorf("%s ends at %d, and all below %d was visible", topic, l.LogEnd(), p.visible[topic])
 		}
 		if l.LogEnd() < p.synced[topic] || l.SyncedEnd() != l.LogEnd() {
 			return fmt.Errorf("%s ends at %d and is synced to %d, reported synced %d", topic, l.LogEnd(), l.SyncedEnd(), p.synced[topic])

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"moldau/internal/kafka"
+	"moldau/internal/planted"
 	"moldau/internal/vfs"
 )
 
@@ -110,6 +111,15 @@ func TestJournalRemembers(t *testing.T) {
 // TestJournalCrashEverywhere cuts the power or kills the process at every disk operation: what was acknowledged is there,
 // and nothing that was never asked for.
 func TestJournalCrashEverywhere(t *testing.T) {
+	states, err := journalCrashes(t, planted.None)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d crash states", states)
+}
+
+// journalCrashes opens what crashes leave of a journal that was written to a disk with a bug.
+func journalCrashes(t *testing.T, bug planted.Bug) (tried int, err error) {
 	states := journalStates(t)
 	for crashAt := int64(0); ; crashAt++ {
 		mem := vfs.NewMem()
@@ -117,7 +127,7 @@ func TestJournalCrashEverywhere(t *testing.T) {
 		must(t, mem.SyncDir("/"))
 		fs := vfs.NewInject(mem, vfs.FromIndex(crashAt, syscall.EIO))
 		acked := 0
-		j, _, err := openJournal(fs, "/d")
+		j, _, err := openJournal(bug(fs), "/d")
 		if err == nil {
 			for _, step := range journalScript() {
 				if err = step(j); err != nil {
@@ -127,29 +137,30 @@ func TestJournalCrashEverywhere(t *testing.T) {
 			}
 		}
 		rng := rand.New(rand.NewPCG(uint64(crashAt), 1))
-		after := []*vfs.Mem{mem.KillClone(), mem.CrashClone(rng, 0), mem.CrashClone(rng, 1), mem.CrashClone(rng, 0.5), mem.CrashClone(rng, 0.5)}
-		for i, disk := range after {
+		for how, disk := range mem.Survivors(rng, 40) {
+			tried++
 			j, _, err := openJournal(disk, "/d")
 			if err != nil {
-				t.Fatalf("crash at operation %d, disk %d: %v", crashAt, i, err)
+				return tried, fmt.Errorf("crash at operation %d, %s: %w", crashAt, how, err)
 			}
 			got := stateOf(j)
 			// The step under way may have taken effect or not.
 			if !slices.ContainsFunc(states[acked:min(acked+2, len(states))], got.equal) {
-				t.Fatalf("crash at operation %d, disk %d: %d steps were acknowledged, read %+v", crashAt, i, acked, got)
+				return tried, fmt.Errorf("crash at operation %d, %s: %d steps were acknowledged, read %+v", crashAt, how, acked, got)
 			}
 			if err := j.write([]change{put("z", 9, 1, 1, 1)}); err != nil {
-				t.Fatalf("crash at operation %d, disk %d: write afterwards: %v", crashAt, i, err)
+				return tried, fmt.Errorf("crash at operation %d, %s: write afterwards: %w", crashAt, how, err)
 			}
 			must(t, j.close())
 			j, _, err = openJournal(disk, "/d")
 			must(t, err)
 			if j.recall(tp("z", 0), id(9)) != (offsets{1, 1, 1}) {
-				t.Fatalf("crash at operation %d, disk %d: a second start forgot what the first wrote", crashAt, i)
+				return tried, fmt.Errorf("crash at operation %d, %s: a second start forgot what the first wrote", crashAt, how)
 			}
+			must(t, j.close())
 		}
 		if acked == len(journalScript()) {
-			return
+			return tried, nil
 		}
 	}
 }
@@ -195,7 +206,10 @@ func TestJournalErrorEverywhere(t *testing.T) {
 }
 
 // TestJournalDamage garbles the file: what comes before the damage is kept, and the file can be used.
-func TestJournalDamage(t *testing.T) {
+func TestJournalDamage(t *testing.T) { must(t, journalDamage(t, planted.None)) }
+
+// journalDamage cuts the journal at each byte, and flips bits there: both have to come to the same.
+func journalDamage(t *testing.T, bug planted.Bug) error {
 	mem := vfs.NewMem()
 	must(t, mem.MkdirAll("/d"))
 	j, _, err := openJournal(mem, "/d")
@@ -207,22 +221,29 @@ func TestJournalDamage(t *testing.T) {
 	content, err := vfs.ReadFile(mem, j.path)
 	must(t, err)
 	for at := range content {
-		for _, damaged := range [][]byte{content[:at], flip(content, at)} {
+		var cut journalState
+		for i, damaged := range [][]byte{content[:at], flip(content, at)} {
 			must(t, vfs.WriteFileAtomic(mem, j.path, damaged))
-			j, _, err := openJournal(mem, "/d")
+			j, _, err := openJournal(bug(mem), "/d")
 			if err != nil {
-				t.Fatalf("damage at byte %d: %v", at, err)
+				return fmt.Errorf("damage at byte %d: %w", at, err)
+			}
+			if got := stateOf(j); i == 0 {
+				cut = got
+			} else if !got.equal(cut) {
+				return fmt.Errorf("bits flipped in byte %d: read %+v, and if it ends there %+v", at, got, cut)
 			}
 			must(t, j.write([]change{put("new", 5, 1, 2, 1)}))
 			must(t, j.close())
 			j, found, err := openJournal(mem, "/d")
 			must(t, err)
 			if !found || j.recall(tp("new", 0), id(5)) != (offsets{1, 2, 1}) {
-				t.Fatalf("damage at byte %d: what was written afterwards is lost", at)
+				return fmt.Errorf("damage at byte %d: what was written afterwards is lost", at)
 			}
 			must(t, j.close())
 		}
 	}
+	return nil
 }
 
 func flip(b []byte, at int) []byte {
