@@ -132,11 +132,12 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	clusterID, voters, err := n.belong(ctx, home)
+	place, err := n.belong(ctx, home)
 	if err != nil {
 		return err
 	}
-	if err := n.openQuorum(home, clusterID, voters); err != nil {
+	clusterID := place.ClusterID
+	if err := n.openQuorum(home, place); err != nil {
 		return err
 	}
 	subscribers := []metadata.Subscriber{n.settings}
@@ -179,19 +180,27 @@ func (n *Node) openStore() error {
 	return nil
 }
 
-func (n *Node) openQuorum(home *storage.Directory, clusterID string, voters []quorum.Voter) error {
+func (n *Node) openQuorum(home *storage.Directory, place quorum.Formed) error {
 	cfg := n.cfg.Quorum
-	var err error
-	n.quorum, err = quorum.Open(quorum.Options{
-		FS: n.o.FS, Dir: home.Path(), NodeID: n.cfg.ID, DirID: home.ID(), ClusterID: clusterID,
+	o := quorum.Options{
+		FS: n.o.FS, Dir: home.Path(), NodeID: n.cfg.ID, DirID: home.ID(), ClusterID: place.ClusterID,
 		Endpoints: n.controllerEndpoints(), Listener: &stream{n}, Now: n.o.Now, Logger: n.o.Logger, Metrics: n.metrics,
-		Voters: voters, Bootstrap: n.controllers(), Dial: n.o.Dial, CanVote: n.cfg.Roles.Controller, AutoJoin: cfg.AutoJoin,
+		Voters: place.Voters, Used: home.Used(), Bootstrap: n.controllers(), Dial: n.o.Dial,
+		CanVote: n.cfg.Roles.Controller, AutoJoin: cfg.AutoJoin, Joined: place.Join,
 		ElectionTimeoutMs: cfg.ElectionTimeoutMs, RequestTimeoutMs: cfg.RequestTimeoutMs, RetryBackoffMs: cfg.RetryBackoffMs,
 		FetchMaxBytes: cfg.FetchMaxBytes,
 		SegmentBytes:  int(cfg.SegmentBytes), SegmentMs: cfg.SegmentMs,
 		SnapshotMaxBytes: cfg.SnapshotMaxNewBytes, SnapshotIntervalMs: cfg.SnapshotMaxIntervalMs,
 		RetentionBytes: cfg.RetentionBytes, RetentionMs: cfg.RetentionMs,
-	})
+	}
+	var err error
+	if n.quorum, err = quorum.Open(o); errors.Is(err, quorum.ErrLost) {
+		n.o.Logger.Error("this node comes back under a new directory id, without a vote", "dir", home.Path(), "error", err)
+		if err = n.store.Rename(home); err == nil {
+			o.DirID, o.Used = home.ID(), false
+			n.quorum, err = quorum.Open(o)
+		}
+	}
 	if err != nil {
 		return &dataError{fmt.Errorf("open the metadata log in %s: %w", home.Path(), err)}
 	}

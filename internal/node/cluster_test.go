@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/quorum"
 	"moldau/internal/vfs"
 )
 
@@ -146,5 +147,51 @@ func TestRoles(t *testing.T) {
 	req.Topics = append(req.Topics, topic)
 	if resp := ask[*kmsg.CreateTopicsResponse](t, nodes[1], "PLAINTEXT", req); resp.Topics[0].ErrorCode != 0 {
 		t.Fatalf("create: error %d", resp.Topics[0].ErrorCode)
+	}
+}
+
+// TestLostVote: a voter that has lost what it promised to the others comes back under a new directory id: it serves, and has no
+// vote until somebody gives it one.
+func TestLostVote(t *testing.T) {
+	const folder = "/disk/__cluster_metadata-0"
+	properties := clustered(t, 3)
+	disks := []*vfs.Mem{vfs.NewMem(), vfs.NewMem(), vfs.NewMem()}
+	nodes := startAll(t, properties, disks)
+	defer func() { stopAll(t, nodes) }()
+	for _, lose := range []func(disk *vfs.Mem) error{
+		func(disk *vfs.Mem) error { return disk.Remove(folder + "/quorum-state") },
+		func(disk *vfs.Mem) error { return disk.RemoveAll(folder) },
+	} {
+		stop(t, nodes[2])
+		before := nodes[2].store.Directories()[0].ID()
+		if err := lose(disks[2]); err != nil {
+			t.Fatal(err)
+		}
+		nodes[2] = startAll(t, properties[2:], disks[2:])[0]
+		awaitBrokers(t, nodes[0], 1, 2, 3)
+		now := nodes[2].store.Directories()[0].ID()
+		if now == before {
+			t.Fatal("the directory has kept its id")
+		}
+		leader := nodes[0]
+		if v, _, _ := nodes[0].quorum.Leader(); v.ID == 2 {
+			leader = nodes[1]
+		}
+		s := leader.quorum.Status()
+		for _, v := range s.Voters {
+			if v.DirID == now {
+				t.Errorf("node %d votes without its memory", v.ID)
+			}
+		}
+		// It gets its vote back, to lose it again.
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		old := s.VoterSet[slices.IndexFunc(s.VoterSet, func(v quorum.Voter) bool { return v.ID == 3 })]
+		if err := leader.quorum.RemoveVoter(ctx, old); err != nil {
+			t.Fatal(err)
+		}
+		if err := leader.quorum.AddVoter(ctx, quorum.Voter{ID: 3, DirID: now, Endpoints: nodes[2].controllerEndpoints()}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -16,30 +16,28 @@ import (
 	"moldau/internal/storage"
 )
 
-// belong returns the id of the cluster that this node is one of, and the first voters if its metadata log has yet to begin. A
-// node that belongs to none forms one with the controllers that it is told of, joins theirs, or is a cluster by itself.
-func (n *Node) belong(ctx context.Context, home *storage.Directory) (clusterID string, voters []quorum.Voter, err error) {
+// belong returns the cluster that this node is one of, and its first voters if the metadata log has yet to begin. A node that
+// belongs to none forms one with the controllers that it is told of, joins theirs, or is a cluster by itself.
+func (n *Node) belong(ctx context.Context, home *storage.Directory) (place quorum.Formed, err error) {
 	self := quorum.Voter{ID: n.cfg.ID, DirID: home.ID(), Endpoints: n.controllerEndpoints()}
 	id, formatted := n.store.ClusterID()
 	switch {
 	case formatted && n.cfg.ClusterID != "" && n.cfg.ClusterID != id:
-		return "", nil, &dataError{fmt.Errorf("the data in %v belongs to cluster %s, and cluster.id is %s: point log.dirs to other folders, or drop cluster.id", n.cfg.Storage.Dirs, id, n.cfg.ClusterID)}
+		return place, &dataError{fmt.Errorf("the data in %v belongs to cluster %s, and cluster.id is %s: point log.dirs to other folders, or drop cluster.id", n.cfg.Storage.Dirs, id, n.cfg.ClusterID)}
 	case n.alone():
-		id, voters = cmp.Or(id, n.cfg.ClusterID, kafka.NewUUID().String()), []quorum.Voter{self}
+		place = quorum.Formed{ClusterID: cmp.Or(id, n.cfg.ClusterID, kafka.NewUUID().String()), Voters: []quorum.Voter{self}}
 	case formatted && home.Used():
-		// It knows its voters, or learns them from those it finds. Should it have lost them, it must not take part as before.
+		place.ClusterID = id // it knows its voters, or learns them from those it finds
 	default: // formatted by a tool at most, which knows of a cluster id and of no other node
-		formed, err := n.form(ctx, home, cmp.Or(id, n.cfg.ClusterID))
-		if err != nil {
-			return "", nil, err
+		if place, err = n.form(ctx, home, cmp.Or(id, n.cfg.ClusterID)); err != nil {
+			return place, err
 		}
-		id, voters = formed.ClusterID, formed.Voters
 	}
 	// Also for directories that were added to a formatted node.
-	if err := n.store.Format(id); err != nil {
-		return "", nil, &dataError{err}
+	if err := n.store.Format(place.ClusterID); err != nil {
+		return place, &dataError{err}
 	}
-	return id, voters, nil
+	return place, nil
 }
 
 // alone tells whether the configuration names no controller but this one.

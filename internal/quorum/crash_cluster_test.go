@@ -328,6 +328,7 @@ func TestLostMemory(t *testing.T) {
 	for name, lose := range map[string]func(disk *vfs.Mem, folder string) error{
 		"quorum-state": func(disk *vfs.Mem, folder string) error { return disk.Remove(folder + "/" + stateFile) },
 		"entries":      func(disk *vfs.Mem, folder string) error { return writeCommit(disk, folder, 99) },
+		"all of it":    func(disk *vfs.Mem, folder string) error { return disk.RemoveAll(folder) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 3, func(w *world) {
@@ -340,12 +341,13 @@ func TestLostMemory(t *testing.T) {
 				if err := lose(m.disk, "/meta/__cluster_metadata-0"); err != nil {
 					t.Fatal(err)
 				}
+				m.options = func(o *Options) { o.Used, o.Bootstrap = true, []string{addressOf(leader.self)} }
 				if _, err := w.open(m.self.ID); !errors.Is(err, ErrLost) {
 					t.Fatalf("opened: %v", err)
 				}
 				old := m.self
 				m.self.DirID = kafka.DirID{7, 7}
-				m.options = with(m.options, func(o *Options) { o.AutoJoin = false })
+				m.options = with(m.options, func(o *Options) { o.Used, o.Joined = false, true }) // which does not take the old one's place
 				w.start(m.self.ID)
 				w.propose(leader, epoch, "b")
 				w.agreed("a", "b")

@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -44,8 +45,21 @@ func (q *Quorum) errandDue() bool {
 	if q.leader.ID == kafka.NoNode || q.leadsLocked() || !q.o.CanVote {
 		return false
 	}
-	mine, votes := find(q.members.newest().voters, q.self)
-	return votes && !sameVoter(mine, q.self) || !votes && q.o.AutoJoin
+	voters := q.members.newest().voters
+	if mine, votes := find(voters, q.self); votes {
+		return !sameVoter(mine, q.self)
+	}
+	_, before := byNode(voters, q.self.ID)
+	return q.o.AutoJoin || q.o.Joined && !before
+}
+
+// byNode returns the voter with a node id, whatever its directory.
+func byNode(voters []Voter, id kafka.NodeID) (Voter, bool) {
+	i := slices.IndexFunc(voters, func(v Voter) bool { return v.ID == id })
+	if i < 0 {
+		return Voter{}, false
+	}
+	return voters[i], true
 }
 
 // errand asks the leader for one step.
@@ -99,12 +113,10 @@ func (q *Quorum) errandRequest(voters []Voter, epoch kafka.Epoch, timeout time.D
 		req.KRaftVersionFeature.MaxSupportedVersion = KRaftLevel
 		return req
 	}
-	for _, v := range voters {
-		if v.ID == q.self.ID { // this node before it lost its disk
-			req := kmsg.NewPtrRemoveRaftVoterRequest()
-			req.ClusterID, req.VoterID, req.VoterDirectoryID = &q.o.ClusterID, v.ID, v.DirID
-			return req
-		}
+	if v, before := byNode(voters, q.self.ID); before { // this node, before it lost its disk
+		req := kmsg.NewPtrRemoveRaftVoterRequest()
+		req.ClusterID, req.VoterID, req.VoterDirectoryID = &q.o.ClusterID, v.ID, v.DirID
+		return req
 	}
 	req := kmsg.NewPtrAddRaftVoterRequest()
 	req.Version = 1
@@ -118,28 +130,23 @@ func (q *Quorum) errandRequest(voters []Voter, epoch kafka.Epoch, timeout time.D
 	return req
 }
 
-// tellReadmission tells a person how a voter that came back with another disk gets its vote again. It is false as long as
-// there is nothing to tell.
+// tellReadmission tells a person how a controller that has no vote gets one. It is false as long as there is nothing to tell.
 func (q *Quorum) tellReadmission() bool {
 	q.mu.Lock()
 	voters := q.members.newest().voters
 	leader := q.leader
 	q.mu.Unlock()
-	if _, votes := find(voters, q.self); votes || !q.o.CanVote || q.o.AutoJoin {
+	address, known := q.address(leader)
+	if _, votes := find(voters, q.self); votes || !known || len(voters) == 0 || !q.o.CanVote || q.o.AutoJoin {
 		return false
 	}
-	address, ok := q.address(leader)
-	if !ok {
-		return false
+	add := fmt.Sprintf("moldau metadata-quorum --bootstrap-controller %s --command-config <server.properties of this node> add-controller", address)
+	if v, before := byNode(voters, q.self.ID); before {
+		remove := fmt.Sprintf("moldau metadata-quorum --bootstrap-controller %s remove-controller --controller-id %d --controller-directory-id %v", address, v.ID, v.DirID)
+		q.o.Logger.Warn("this node was a voter of the metadata quorum with another disk, and has no vote now; two commands give it its vote back",
+			"first", remove, "then", add)
+	} else if !q.o.Joined {
+		q.o.Logger.Info("this controller has no vote in the metadata quorum; a command gives it one", "command", add)
 	}
-	for _, v := range voters {
-		if v.ID == q.self.ID {
-			q.o.Logger.Warn("this node was a voter of the metadata quorum under another directory id, and has no vote now; to let it vote again "+
-				"take the old one out and add it anew",
-				"first", fmt.Sprintf("moldau metadata-quorum --bootstrap-controller %s remove-controller --controller-id %d --controller-directory-id %v", address, v.ID, v.DirID),
-				"then", fmt.Sprintf("moldau metadata-quorum --bootstrap-controller %s --command-config <this node's server.properties> add-controller", address))
-			return true
-		}
-	}
-	return false
+	return true
 }

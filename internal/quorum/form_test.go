@@ -62,7 +62,7 @@ func bootstrap(ids ...kafka.NodeID) func(*FormOptions) {
 func (f *forming) serveAsFormed(w *world) {
 	w.t.Helper()
 	f.m.options = func(o *Options) {
-		o.ClusterID, o.Voters, o.Bootstrap, o.AutoJoin = f.formed.ClusterID, f.formed.Voters, f.o.Bootstrap, f.formed.Join
+		o.ClusterID, o.Voters, o.Bootstrap, o.Joined = f.formed.ClusterID, f.formed.Voters, f.o.Bootstrap, f.formed.Join
 	}
 	f.m.mu.Lock()
 	f.m.answer = nil

@@ -73,12 +73,16 @@ type Options struct {
 	ClusterID string // checked on every message between nodes
 	// Voters is the first voter set of a log that does not exist yet; nil: such a log belongs to an observer, which follows the
 	// leader until a voter set names it. A log that exists does not look at it.
-	Voters    []Voter
+	Voters []Voter
+	// Used says that the node has run on this directory before: a log that is not there, and of no known Voters, is lost.
+	Used      bool
 	Bootstrap []string // host:port of controller listeners that know the leader, for when this node does not
 	// Dial connects to a controller listener; nil: there is nobody but this node.
 	Dial     func(ctx context.Context, address string) (net.Conn, error)
 	CanVote  bool // process.roles has controller: others reach this node, and it takes part when the voter set names it
-	AutoJoin bool // controller.quorum.auto.join.enable: the node asks to be made a voter; needs CanVote
+	// AutoJoin is controller.quorum.auto.join.enable: a node that can vote and does not asks to be made a voter, in the place of
+	// what it was before if need be. Joined makes it ask only if no voter has its node id (Formed.Join).
+	AutoJoin, Joined bool
 
 	ElectionTimeoutMs int32 // controller.quorum.election.timeout.ms: a follower that hears nothing stands after half to all of it; 0: 1,000
 	RequestTimeoutMs  int32 // controller.quorum.request.timeout.ms; 0: 2,000

@@ -35,6 +35,9 @@ func openStore(o Options, formed []Voter) (*store, error) {
 			return nil, fmt.Errorf("%s: the log begins at offset %d, but there is no snapshot of what came before; "+
 				"restore the .checkpoint file", s.dir, firstSegment)
 		}
+		if o.Used && len(formed) == 0 {
+			return nil, fmt.Errorf("%s has no log: %w", s.dir, ErrLost)
+		}
 		if err := s.form(formed, o.Now().UnixMilli()); err != nil {
 			return nil, err
 		}
