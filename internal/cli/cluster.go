@@ -28,7 +28,7 @@ func (a *app) clusterCommand() *cobra.Command {
 			"cluster-id":     func(ctx context.Context, cl *client) error { return a.clusterID(ctx, cl, c) },
 			"list-endpoints": func(ctx context.Context, cl *client) error { return a.listEndpoints(ctx, cl, c, fenced) },
 			"api-versions":   func(ctx context.Context, cl *client) error { return a.apiVersions(ctx, cl, c) },
-			"unregister":     func(ctx context.Context, cl *client) error { return a.unregister(ctx, cl, broker) },
+			"unregister":     func(ctx context.Context, cl *client) error { return a.unregister(ctx, cl, c, broker) },
 		}[args[0]]
 		switch {
 		case args[0] == "unregister-controller":
@@ -91,15 +91,15 @@ func (a *app) listEndpoints(ctx context.Context, cl *client, c *clusterFlags, fe
 	})
 }
 
-func (a *app) unregister(ctx context.Context, cl *client, broker int32) error {
+func (a *app) unregister(ctx context.Context, cl *client, c *clusterFlags, broker int32) error {
 	req := kmsg.NewPtrUnregisterBrokerRequest()
 	req.BrokerID = broker
 	resp, err := req.RequestWith(ctx, cl)
 	if err == nil {
 		err = refused(fmt.Sprintf("take out broker %d", broker), kerr.ErrorForCode(resp.ErrorCode), text(resp.ErrorMessage))
 	}
-	if err == nil {
-		fmt.Fprintf(a.stdout, "Broker %d is no longer registered.\n", broker)
+	if err != nil {
+		return err
 	}
-	return err
+	return a.result(c, map[string]int32{"unregistered": broker}, func(w io.Writer) { fmt.Fprintf(w, "Broker %d is no longer registered.\n", broker) })
 }

@@ -88,7 +88,7 @@ func (a *app) configsCommand() *cobra.Command {
 		}
 		return a.on(cmd.Context(), c, func(ctx context.Context, cl *client) error {
 			if f.alter {
-				return a.alterConfigs(ctx, cl, f, entity)
+				return a.alterConfigs(ctx, cl, c, f, entity)
 			}
 			return a.describeConfigs(ctx, cl, c, f, entity)
 		})
@@ -309,7 +309,7 @@ func sourceName(s kmsg.ConfigSource) string {
 	return s.String()
 }
 
-func (a *app) alterConfigs(ctx context.Context, cl *client, f configFlags, entity configEntity) error {
+func (a *app) alterConfigs(ctx context.Context, cl *client, c *clusterFlags, f configFlags, entity configEntity) error {
 	set := make(map[string]string)
 	if f.addFile != "" {
 		var err error
@@ -355,12 +355,22 @@ func (a *app) alterConfigs(ctx context.Context, cl *client, f configFlags, entit
 			return refused("change the settings of "+entity.kind+" "+entity.name, err, text(r.ErrorMessage))
 		}
 	}
-	if entity.name == "" {
-		fmt.Fprintf(a.stdout, "Completed updating default config for %ss in the cluster.\n", entity.kind)
-	} else {
-		fmt.Fprintf(a.stdout, "Completed updating config for %s %s.\n", entity.kind, entity.name)
+	type changed struct {
+		Type string   `json:"type"`
+		Name string   `json:"name"`
+		Keys []string `json:"keys"`
 	}
-	return nil
+	v := changed{entity.kind, entity.name, []string{}}
+	for _, config := range resource.Configs {
+		v.Keys = append(v.Keys, config.Name)
+	}
+	return a.result(c, v, func(w io.Writer) {
+		if entity.name == "" {
+			fmt.Fprintf(w, "Completed updating default config for %ss in the cluster.\n", entity.kind)
+		} else {
+			fmt.Fprintf(w, "Completed updating config for %s %s.\n", entity.kind, entity.name)
+		}
+	})
 }
 
 // parseConfigList reads k1=v1,k2=[v2,v3]: a comma inside brackets belongs to the value.

@@ -250,34 +250,49 @@ func javaGroupType(name string) string {
 	return strings.ToUpper(name[:1]) + strings.ToLower(name[1:])
 }
 
-func (a *app) deleteGroups(ctx context.Context, cl *client, _ *clusterFlags, f groupFlags) error {
+func (a *app) deleteGroups(ctx context.Context, cl *client, c *clusterFlags, f groupFlags) error {
 	names, err := cl.selected(ctx, f)
-	if err != nil || len(names) == 0 {
+	if err != nil {
 		return err
 	}
-	deleted, err := cl.admin.DeleteGroups(ctx, names...)
-	if err != nil && len(deleted) == 0 {
-		return err
+	deleted := make(kadm.DeleteGroupResponses)
+	if len(names) > 0 {
+		if deleted, err = cl.admin.DeleteGroups(ctx, names...); err != nil && len(deleted) == 0 {
+			return err
+		}
+	}
+	type outcome struct {
+		Group string `json:"group"`
+		Error string `json:"error,omitempty"`
 	}
 	var failed error
 	var done []string
+	all := []outcome{}
 	for _, g := range deleted.Sorted() {
+		var err error
 		switch {
 		case errors.Is(g.Err, kerr.NonEmptyGroup):
-			failed = errors.Join(failed, fmt.Errorf("group '%s' could not be deleted: it has members; stop them first (%w)", g.Group, g.Err))
+			err = fmt.Errorf("group '%s' could not be deleted: it has members; stop them first (%w)", g.Group, g.Err)
 		case g.Err != nil:
-			failed = errors.Join(failed, fmt.Errorf("group '%s' could not be deleted: %w", g.Group, g.Err))
+			err = fmt.Errorf("group '%s' could not be deleted: %w", g.Group, g.Err)
 		default:
 			done = append(done, "'"+g.Group+"'")
 		}
+		o := outcome{Group: g.Group}
+		if err != nil {
+			failed = errors.Join(failed, err)
+			o.Error = err.Error()
+		}
+		all = append(all, o)
 	}
-	if len(done) > 0 {
-		fmt.Fprintf(a.stdout, "Deletion of requested consumer groups (%s) was successful.\n", strings.Join(done, ", "))
-	}
-	return failed
+	return errors.Join(a.result(c, all, func(w io.Writer) {
+		if len(done) > 0 {
+			fmt.Fprintf(w, "Deletion of requested consumer groups (%s) was successful.\n", strings.Join(done, ", "))
+		}
+	}), failed)
 }
 
-func (a *app) deleteGroupOffsets(ctx context.Context, cl *client, _ *clusterFlags, f groupFlags) error {
+func (a *app) deleteGroupOffsets(ctx context.Context, cl *client, c *clusterFlags, f groupFlags) error {
 	wanted, err := cl.partitionsOf(ctx, f.topics)
 	if err != nil {
 		return err
@@ -291,27 +306,38 @@ func (a *app) deleteGroupOffsets(ctx context.Context, cl *client, _ *clusterFlag
 	if err != nil {
 		return fmt.Errorf("delete offsets of group %s: %w", group, err)
 	}
+	type outcome struct {
+		Topic     string `json:"topic"`
+		Partition int32  `json:"partition"`
+		Error     string `json:"error,omitempty"`
+	}
+	all := []outcome{}
 	width := 15
+	var failed error
 	for _, topic := range sortedKeys(wanted) {
 		width = max(width, len(topic))
-	}
-	var failed error
-	lines := ""
-	for _, topic := range sortedKeys(wanted) {
 		for _, p := range wanted[topic] {
-			status := "Successful"
+			o := outcome{Topic: topic, Partition: p}
 			if err, _ := deleted.Lookup(topic, p); err != nil {
-				status = "Error: " + err.Error()
+				o.Error = err.Error()
 				failed = errors.Join(failed, fmt.Errorf("%s-%d: %w", topic, p, err))
 			}
-			lines += fmt.Sprintf("%-*s %-10s %-15s\n", width, topic, strconv.Itoa(int(p)), status)
+			all = append(all, o)
 		}
 	}
-	if failed == nil {
-		fmt.Fprintf(a.stdout, "Request succeeded for deleting offsets from group %s.\n", group)
-	}
-	fmt.Fprintf(a.stdout, "\n%-*s %-10s %-15s\n%s", width, "TOPIC", "PARTITION", "STATUS", lines)
-	return failed
+	return errors.Join(a.result(c, all, func(w io.Writer) {
+		if failed == nil {
+			fmt.Fprintf(w, "Request succeeded for deleting offsets from group %s.\n", group)
+		}
+		fmt.Fprintf(w, "\n%-*s %-10s %-15s\n", width, "TOPIC", "PARTITION", "STATUS")
+		for _, o := range all {
+			status := "Successful"
+			if o.Error != "" {
+				status = "Error: " + o.Error
+			}
+			fmt.Fprintf(w, "%-*s %-10d %-15s\n", width, o.Topic, o.Partition, status)
+		}
+	}), failed)
 }
 
 // partitionsOf reads --topic words: a topic means all of its partitions, topic:0,1 some.

@@ -96,10 +96,14 @@ func (a *app) resetOne(ctx context.Context, cl *client, f groupFlags, group stri
 	partitions := make(map[string][]int32)
 	switch {
 	case f.fromFile != "":
+		var words []string
 		for _, o := range fromFile {
 			if o.Group == group {
-				partitions[o.Topic] = append(partitions[o.Topic], o.Partition)
+				words = append(words, fmt.Sprintf("%s:%d", o.Topic, o.Partition))
 			}
+		}
+		if partitions, err = cl.partitionsOf(ctx, words); err != nil {
+			return nil, fmt.Errorf("--from-file %s: %w", f.fromFile, err)
 		}
 	case f.allTopics:
 		for _, o := range committed.Sorted() {
@@ -229,37 +233,66 @@ func parseISODuration(text string) (time.Duration, error) {
 	return time.Duration(sum), nil
 }
 
-// readResetFile reads topic,partition,offset lines, or group,topic,partition,offset where there are several groups.
+// readResetFile reads topic,partition,offset lines, or group,topic,partition,offset where there are several groups. A line
+// that is none is told by its number, with what it should be.
 func readResetFile(path string, groups []string) ([]groupOffset, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	lines := csv.NewReader(file)
-	lines.FieldsPerRecord, lines.TrimLeadingSpace = -1, true
-	records, err := lines.ReadAll()
-	if err != nil {
-		return nil, err
+	want := "topic,partition,offset"
+	if len(groups) > 1 {
+		want = "group," + want
 	}
+	in := csv.NewReader(file)
+	in.FieldsPerRecord, in.TrimLeadingSpace = -1, true
 	var offsets []groupOffset
-	for i, r := range records {
-		if len(r) == 3 && len(groups) == 1 {
-			r = append([]string{groups[0]}, r...)
+	seen := make(map[groupOffset]int) // the line that names a group and partition
+	for {
+		words, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			break
 		}
-		bad := fmt.Errorf("line %d: want topic,partition,offset, with the group before it if there are several", i+1)
-		if len(r) != 4 {
-			return nil, bad
+		var fault *csv.ParseError
+		if errors.As(err, &fault) {
+			return nil, fmt.Errorf("line %d: %w: want %s", fault.Line, fault.Err, want)
 		}
-		p, err := strconv.ParseInt(r[2], 10, 32)
-		offset, err2 := strconv.ParseInt(r[3], 10, 64)
-		if err != nil || err2 != nil || p < 0 {
-			return nil, bad
+		if err != nil {
+			return nil, err
 		}
-		offsets = append(offsets, groupOffset{r[0], r[1], int32(p), offset})
+		line, _ := in.FieldPos(0)
+		bad := func(format string, args ...any) error {
+			return fmt.Errorf("line %d: %q: %s", line, strings.Join(words, ","), fmt.Sprintf(format, args...))
+		}
+		one := words
+		if len(one) == 3 && len(groups) == 1 {
+			one = append([]string{groups[0]}, one...)
+		}
+		if len(one) != 4 {
+			return nil, bad("want %s, as --reset-offsets --export writes it", want)
+		}
+		p, err := strconv.ParseInt(strings.TrimSpace(one[2]), 10, 32)
+		if err != nil || p < 0 {
+			return nil, bad("%q is no partition: want a number from 0", one[2])
+		}
+		at, err := strconv.ParseInt(strings.TrimSpace(one[3]), 10, 64)
+		if err != nil || at < 0 {
+			return nil, bad("%q is no offset: want a number from 0", one[3])
+		}
+		if !slices.Contains(groups, one[0]) {
+			return nil, bad("group %q is not one of --group: leave the line out or add the group", one[0])
+		}
+		key := groupOffset{Group: one[0], Topic: one[1], Partition: int32(p)}
+		if first := seen[key]; first > 0 {
+			return nil, bad("line %d names the same partition: leave one of them out", first)
+		}
+		seen[key] = line
+		key.Offset = at
+		offsets = append(offsets, key)
 	}
 	if len(offsets) == 0 {
-		return nil, errors.New("it has no offsets")
+		return nil, fmt.Errorf("it has no offsets: want lines of %s", want)
 	}
 	return offsets, nil
 }

@@ -146,7 +146,18 @@ func TestConsumerGroupsOfGoneMembers(t *testing.T) {
 	if err := os.WriteFile(file, []byte("t,0,1\nt,0\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c.fails(t, exitUsage, "line 2: want topic,partition,offset", "consumer-groups", "--reset-offsets", "--group", "g", "--from-file", file)
+	c.fails(t, exitUsage, file+`: line 2: "t,0": want topic,partition,offset, as --reset-offsets --export writes it`, "consumer-groups", "--reset-offsets", "--group", "g", "--from-file", file)
+	for text, want := range map[string]string{
+		"t,x,1\n": `line 1: "t,x,1": "x" is no partition`, "t,0,many\n": `"many" is no offset`, "t,0,1\nt,0,2\n": "line 1 names the same partition",
+		"h,t,0,1\n": `group "h" is not one of --group`, "": "it has no offsets", "t,0,\"1\n": "line 1", "nonesuch,0,1\n": `topic "nonesuch" does not exist`, "t,99,1\n": "topic t has no partition 99",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, errs := c.run("", "consumer-groups", "--reset-offsets", "--group", "g", "--from-file", file, "--dry-run"); code == exitOK || !strings.Contains(errs, want) {
+			t.Errorf("%q: exit code %d, want %q:\n%s", text, code, want, errs)
+		}
+	}
 }
 
 func TestDurations(t *testing.T) {

@@ -186,10 +186,13 @@ func (a *app) createTopic(ctx context.Context, cl *client, c *clusterFlags, f to
 	return nil
 }
 
-func (a *app) alterTopics(ctx context.Context, cl *client, _ *clusterFlags, f topicFlags) error {
+func (a *app) alterTopics(ctx context.Context, cl *client, c *clusterFlags, f topicFlags) error {
 	names, err := cl.topicsMatching(ctx, f.topic, false, !f.ifExists)
-	if err != nil || len(names) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(names) == 0 {
+		return a.outcomes(c, []topicOutcome{})
 	}
 	assignment, err := parseAssignment(f.assignment)
 	if err != nil {
@@ -215,25 +218,53 @@ func (a *app) alterTopics(ctx context.Context, cl *client, _ *clusterFlags, f to
 	if err != nil {
 		return err
 	}
+	done := []topicOutcome{}
 	for _, t := range resp.Topics {
-		err = errors.Join(err, refused("add partitions to "+t.Topic, kerr.ErrorForCode(t.ErrorCode), text(t.ErrorMessage)))
+		done = append(done, outcomeOf(t.Topic, refused("add partitions to "+t.Topic, kerr.ErrorForCode(t.ErrorCode), text(t.ErrorMessage))))
+	}
+	return a.outcomes(c, done)
+}
+
+// topicOutcome is what became of one topic, for programs: a person is told of failures only, as Kafka does.
+type topicOutcome struct {
+	Topic string `json:"topic"`
+	Error string `json:"error,omitempty"`
+	err   error
+}
+
+func outcomeOf(topic string, err error) topicOutcome {
+	o := topicOutcome{Topic: topic, err: err}
+	if err != nil {
+		o.Error = err.Error()
+	}
+	return o
+}
+
+func (a *app) outcomes(c *clusterFlags, done []topicOutcome) error {
+	err := a.result(c, done, func(io.Writer) {})
+	for _, o := range done {
+		err = errors.Join(err, o.err)
 	}
 	return err
 }
 
-func (a *app) deleteTopics(ctx context.Context, cl *client, _ *clusterFlags, f topicFlags) error {
+func (a *app) deleteTopics(ctx context.Context, cl *client, c *clusterFlags, f topicFlags) error {
 	names, err := cl.topicsMatching(ctx, f.topic, false, !f.ifExists)
-	if err != nil || len(names) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(names) == 0 {
+		return a.outcomes(c, []topicOutcome{})
 	}
 	deleted, err := cl.admin.DeleteTopics(ctx, names...)
 	if err != nil {
 		return err
 	}
+	done := []topicOutcome{}
 	for _, t := range deleted.Sorted() {
-		err = errors.Join(err, refused("delete topic "+t.Topic, t.Err, t.ErrMessage))
+		done = append(done, outcomeOf(t.Topic, refused("delete topic "+t.Topic, t.Err, t.ErrMessage)))
 	}
-	return err
+	return a.outcomes(c, done)
 }
 
 // parseAssignment reads --replica-assignment: partitions by comma, their brokers by colon.
