@@ -38,6 +38,9 @@ func (a *API) fetch(r *server.Request) server.Reply {
 	if req.Version >= 15 {
 		who.replica, who.epoch = req.ReplicaState.ID, req.ReplicaState.Epoch
 	}
+	if who.any = req.Version >= 11; who.any && a.o.NearestReplica && who.replica == kafka.ConsumerReplica {
+		who.rack = req.Rack
+	}
 	s, created, err := a.sessions.begin(req, who)
 	if err != nil {
 		return server.Reply{Response: &wire.FetchResponse{Version: req.Version, CorrelationID: r.Header.CorrelationID, ErrorCode: wire.Code(err)}}
@@ -137,7 +140,7 @@ func (g *fetching) answer() server.Response {
 // news reports whether an incremental answer has to tell of f (CachedPartition.maybeUpdateResponseData).
 func (f *fetched) news() bool {
 	a := &f.result.answer
-	return f.result.bytes > 0 || f.result.err != nil || a.DivergingEpoch != nil || a.HighWatermark != f.highWatermark || a.LogStartOffset != f.logStart
+	return f.result.bytes > 0 || f.result.err != nil || a.DivergingEpoch != nil || f.result.elsewhere || a.HighWatermark != f.highWatermark || a.LogStartOffset != f.logStart
 }
 
 // remember stores what the client is told. After an error it is told anew even if nothing has changed.
@@ -152,7 +155,7 @@ func (f *fetched) remember() {
 // taken them is not known; there was no room for more; or it failed.
 func (f *fetched) more() bool {
 	r := &f.result
-	return r.bytes > 0 || r.more || r.err != nil || r.answer.DivergingEpoch != nil
+	return r.bytes > 0 || r.more || r.err != nil || r.answer.DivergingEpoch != nil || r.elsewhere
 }
 
 // fetchReply is a Fetch response and the regions of logs that it sends.

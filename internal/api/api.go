@@ -49,6 +49,7 @@ type Options struct {
 	FetchSessionSlots int           // max.incremental.fetch.session.cache.slots
 	MaxPartitions     int           // max.request.partition.size.limit
 	FullValidation    bool          // record.validation=full
+	NearestReplica    bool          // replica.selector.class: consumers are sent to followers in their rack
 	RequestTimeout    time.Duration
 
 	Now     func() time.Time

@@ -18,6 +18,8 @@ type result struct {
 	bytes  int
 	more   bool // there are records after these
 	err    error
+
+	elsewhere bool // the consumer is sent to another replica
 }
 
 // heldRegion is a piece of a log that stays on disk until it is released.
@@ -55,7 +57,7 @@ func (g *fetching) look() {
 		case f.result.err == nil:
 			// A follower is told at once of a new watermark: its own consumers wait for it.
 			learns := g.s.follower && !g.full && f.result.answer.HighWatermark != f.highWatermark
-			g.urgent = g.urgent || learns || f.result.answer.DivergingEpoch != nil
+			g.urgent = g.urgent || learns || f.result.answer.DivergingEpoch != nil || f.result.elsewhere
 		case unknown(f.result.err):
 			g.unknown++
 		default:
@@ -93,11 +95,14 @@ func (g *fetching) read(f *fetched, room int, atLeastOne bool) {
 		LogStart:         f.readerStart,
 		CurrentEpoch:     f.epoch,
 		LastFetchedEpoch: f.fetchedEpoch,
+		AnyReplica:       g.s.reader.any,
+		Rack:             g.s.reader.rack,
 	})
 	if err != nil {
 		g.fail(f, err)
 		return
 	}
+	answer.PreferredReadReplica, f.result.elsewhere = found.Nearest, found.Nearest != kafka.NoNode
 	answer.HighWatermark, answer.LastStableOffset, answer.LogStartOffset = found.HighWatermark, found.LastStable, found.LogStart
 	if d := found.Diverging; d != nil {
 		answer.DivergingEpoch = &wire.EpochEndOffset{Epoch: d.Epoch, EndOffset: d.EndOffset}

@@ -40,6 +40,8 @@ type reader struct {
 	replica   kafka.NodeID
 	epoch     int64 // of the replica's broker
 	isolation kafka.Isolation
+	any       bool   // followers may answer too (from version 11)
+	rack      string // where the consumer is, if he may be sent to a follower there
 }
 
 // partitionKey names a partition of a session: by name or, if byTopic, by id alone.

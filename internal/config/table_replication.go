@@ -22,5 +22,6 @@ var replicationRows = because("clusters of several nodes", []Row{
 		Text: "Receive buffer of a follower's connection.",
 		Why:  "the system sizes socket buffers by itself"},
 	{Name: "replica.selector.class", Type: String, Unset: true,
-		Text: "How a consumer's nearest replica is chosen."},
+		Check: oneOf("org.apache.kafka.common.replica.RackAwareReplicaSelector", "org.apache.kafka.common.replica.LeaderSelector"),
+		Text:  "How a consumer's nearest replica is chosen; without it, or with LeaderSelector, consumers read from leaders."},
 })

@@ -69,7 +69,8 @@ func newWorld(t *testing.T, ids ...kafka.NodeID) *world {
 }
 
 func registration(id kafka.NodeID, epoch int64) metadata.Record {
-	return &metadata.RegisterBrokerRecord{BrokerID: id, BrokerEpoch: epoch}
+	rack := fmt.Sprintf("rack-%d", id)
+	return &metadata.RegisterBrokerRecord{BrokerID: id, BrokerEpoch: epoch, Rack: &rack}
 }
 
 func (b *broker) start() {
@@ -100,7 +101,7 @@ func (b *broker) start() {
 	b.fetcher = New(o)
 	served := api.New(api.Options{
 		Owners: api.Owners{Image: w.image.Load, Replicas: b.set, Store: b.store},
-		NodeID: b.id, FetchMaxBytes: 55 << 20, FetchSessionSlots: 10, RequestTimeout: 30 * time.Second, Now: time.Now, Logger: logger, Metrics: m,
+		NodeID: b.id, FetchMaxBytes: 55 << 20, FetchSessionSlots: 10, NearestReplica: true, RequestTimeout: 30 * time.Second, Now: time.Now, Logger: logger, Metrics: m,
 	})
 	b.srv = server.New(server.Options{Routes: served.Routes(), Limits: server.Limits{RequestMaxBytes: 1 << 20}, Logger: logger, Metrics: m, Now: time.Now})
 	b.ln = &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}

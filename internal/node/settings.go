@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -161,6 +162,7 @@ func (n *Node) apiOptions(clusterID string) api.Options {
 		AutoCreateTopics:  n.cfg.Topics.AutoCreate,
 		FetchMaxBytes:     int(n.cfg.Requests.FetchMaxBytes),
 		FetchSessionSlots: int(n.cfg.Requests.FetchSessionSlots),
+		NearestReplica:    strings.HasSuffix(n.cfg.Replicas.Selector, ".RackAwareReplicaSelector"),
 		MaxPartitions:     int(n.cfg.Requests.MaxPartitions),
 		FullValidation:    n.cfg.Requests.FullValidation,
 		RequestTimeout:    milliseconds(n.cfg.Network.RequestTimeoutMs),

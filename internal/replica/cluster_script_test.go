@@ -11,6 +11,7 @@ import (
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
+	"moldau/internal/metadata"
 )
 
 // TestClusterScripts runs the scripts in testdata/cluster. Each is the life of one partition, t-0, whose replicas are on
@@ -58,6 +59,14 @@ func (s *clusterScript) run() string {
 		return ""
 	case "learn": // a node that was left out of an election hears of it
 		s.nodes[s.node()].catchUp(s.image)
+		return ""
+	case "racks":
+		var records []metadata.Record
+		for i, arg := range s.d.CmdArgs {
+			id := kafka.NodeID(i + 1)
+			records = append(records, &metadata.RegisterBrokerRecord{BrokerID: id, BrokerEpoch: s.nodes[id].epoch, Rack: &arg.Key})
+		}
+		s.publish(nil, records...)
 		return ""
 	case "append":
 		return s.append()
@@ -183,9 +192,13 @@ func (s *clusterScript) read() string {
 	r, err := s.nodes[s.node()].partition().Read(ReadOptions{
 		From: int64(s.int("from")), MaxBytes: 1 << 20, AtLeastOne: true, Replica: kafka.ConsumerReplica, LogStart: -1,
 		CurrentEpoch: s.optional("epoch", kafka.NoEpoch), LastFetchedEpoch: s.optional("last-epoch", kafka.NoEpoch),
+		AnyReplica: !s.d.HasArg("only-leader"), Rack: s.text("rack"),
 	})
 	if err != nil {
 		return outcome(err)
+	}
+	if r.Nearest != kafka.NoNode {
+		return fmt.Sprintf("read from node %d", r.Nearest)
 	}
 	out := "nothing"
 	if r.Region != nil {
@@ -196,6 +209,13 @@ func (s *clusterScript) read() string {
 		out = fmt.Sprintf("diverging: epoch=%d end=%d", r.Diverging.Epoch, r.Diverging.EndOffset)
 	}
 	return out
+}
+
+func (s *clusterScript) text(key string) string {
+	if arg, ok := s.d.Arg(key); ok {
+		return arg.Vals[0]
+	}
+	return ""
 }
 
 func (s *clusterScript) optional(key string, otherwise int32) int32 {

@@ -37,16 +37,19 @@ func (f *progress) reached() kafka.Offset {
 // session, however long ago a fetch has read this partition.
 func (p *Partition) outgrownLocked() {
 	for _, f := range p.progress {
-		if !f.level {
-			continue
-		}
+		f.caughtUp = f.lastLevel()
 		f.level = false
-		if f.session != nil {
-			if at := f.session.lastFetch(); at.After(f.caughtUp) {
-				f.caughtUp = at
-			}
+	}
+}
+
+// lastLevel is the last time at which its end was known to equal the leader's.
+func (f *progress) lastLevel() time.Time {
+	if f.level && f.session != nil {
+		if at := f.session.lastFetch(); at.After(f.caughtUp) {
+			return at
 		}
 	}
+	return f.caughtUp
 }
 
 // Wish is a change of the in-sync set that this leader asks the controller for with AlterPartition. It also says that the

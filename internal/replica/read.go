@@ -22,6 +22,8 @@ type ReadOptions struct {
 	Session          *Watch       // of the follower's fetch session; nil: it has none
 	CurrentEpoch     kafka.Epoch  // leader epoch that the reader believes in, NoEpoch = none
 	LastFetchedEpoch kafka.Epoch  // of the last record that the reader has, NoEpoch = unknown (KIP-595)
+	AnyReplica       bool         // a follower may answer too, up to the high watermark that it knows (KIP-392)
+	Rack             string       // of a consumer who may be sent to a follower there; "": he may not
 }
 
 // EpochEnd is a leader epoch and the offset at which it ends.
@@ -40,19 +42,24 @@ type ReadResult struct {
 	Diverging     *EpochEnd              // the reader's log is not the leader's from here on
 	LeaderID      kafka.NodeID
 	LeaderEpoch   kafka.Epoch
+	Nearest       kafka.NodeID // NoNode, or the replica that the consumer should read from instead: then there is no Region
 	// More says that the read ended for MaxBytes and not for want of records.
 	More bool
 }
 
 // Read returns records from the log: whole batches, for a consumer those below the high watermark or the last stable
 // offset, for a follower or a debugger all. Between that bound and the log end it returns nothing; outside the log the
-// error is OFFSET_OUT_OF_RANGE. A follower's read records its progress.
+// error is OFFSET_OUT_OF_RANGE, on a follower too: the consumer then asks the leader. A follower's read records its progress.
 func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
-	var r ReadResult
+	r := ReadResult{Nearest: kafka.NoNode}
 	r.LeaderID, r.LeaderEpoch = p.Leader()
 	p.role.RLock()
 	defer p.role.RUnlock()
-	a, err := p.leading(o.CurrentEpoch)
+	role := p.leading
+	if o.AnyReplica && o.Replica < 0 {
+		role = p.here
+	}
+	a, err := role(o.CurrentEpoch)
 	if err != nil {
 		return r, err
 	}
@@ -73,6 +80,11 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 		// Only now: a log that diverges from this one, or lies outside it, is no progress, however long it is.
 		p.followed(a, fetched)
 	}
+	if o.Rack != "" && a.leading && o.Replica == kafka.ConsumerReplica {
+		p.mu.Lock()
+		r.Nearest = p.nearestLocked(o.Rack, o.From)
+		p.mu.Unlock()
+	}
 	// Bounds before bytes: what is appended or committed meanwhile is for the next read, and then its watcher is marked.
 	upTo := a.log.LogEnd()
 	r.HighWatermark, r.LogStart = p.highWatermark.Load(), a.log.LogStart()
@@ -82,6 +94,9 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 		if o.Isolation == kafka.ReadCommitted {
 			upTo = r.LastStable
 		}
+	}
+	if r.Nearest != kafka.NoNode {
+		return r, nil
 	}
 	read, err := a.log.Read(o.From, commitlog.ReadOptions{MaxBytes: o.MaxBytes, UpTo: upTo, AtLeastOne: o.AtLeastOne})
 	if err != nil {
