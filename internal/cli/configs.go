@@ -188,7 +188,7 @@ func (a *app) describeConfigs(ctx context.Context, cl *client, c *clusterFlags, 
 	return a.result(c, entities, func(w io.Writer) {
 		for _, e := range entities {
 			which := "Dynamic"
-			if f.all || entity.of == kmsg.ConfigResourceTypeBrokerLogger {
+			if f.all {
 				which = "All"
 			}
 			if e.Name == "" {

@@ -1,9 +1,10 @@
 // Package config is what a person may set: one declaration table of keys, from which come parsing, checking, typed
 // structs, DescribeConfigs, the example file and the documentation page.
 //
-// It owns the names, types, defaults, checks and texts of every setting of a node and of a topic; Kafka's names are the
-// contract. It does not own where a setting is used (the packages take Node or Topic, or a part of them), nor the
-// dynamic settings in the metadata log: they come in as plain maps.
+// It owns the names, types, defaults, checks and texts of every setting of a node, a topic, a group and a subscription to
+// client metrics, and the order of their sources; Kafka's names are the contract. It does not own where a setting is used
+// (the packages take Node or Topic, or a part of them), nor the dynamic settings in the metadata log: they come in as
+// plain maps.
 //
 // Invariants:
 //  1. A key is declared in exactly one Row. Nothing outside this package spells a key to read its value.

@@ -154,7 +154,8 @@ Later counts more. DescribeConfigs, and ` + "`moldau configs --describe --all`" 
 
 Dynamic settings lie in the metadata log, take effect at once and survive restarts. The column *dynamic* says which keys can
 be set so: per broker, or for one broker or all. Any other is refused, as in Apache Kafka. A dynamic value takes the place of
-those keys too that stand in for its own: log.retention.ms set so counts more than log.retention.minutes in the file.
+those keys too that stand in for its own: log.retention.ms set so counts more than log.retention.minutes in the file. Listeners and their protocols are dynamic in name
+only, as in Apache Kafka: a change is refused.
 Two more kinds of resource are stored and described: client-metrics, and broker-loggers, of which there is one, ` + "`root`" + `;
 its level lasts until the node stops, as in Apache Kafka.
 

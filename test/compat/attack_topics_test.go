@@ -279,5 +279,10 @@ func wishes() []wish {
 		{"alter op 9", altered(2, "attack-plain", "retention.ms", str("1"), 9)}, {"alter nowhere", altered(2, "nowhere", "retention.ms", str("1"), 0)},
 		{"alter ..", altered(2, "..", "retention.ms", str("1"), 0)}, {"alter type 77", altered(77, "x", "retention.ms", str("1"), 0)}, {"alter broker x", altered(4, "x", "log.retention.ms", str("1"), 0)},
 		{"alter broker 99", altered(4, "99", "log.retention.ms", str("1"), 0)}, {"alter empty key", altered(2, "attack-plain", "", str("1"), 0)}, {"alter empty resource", altered(2, "", "retention.ms", str("1"), 0)},
+		{"alter broker fixed", altered(4, "1", "node.id", str("5"), 0)}, {"alter broker bad value", altered(4, "1", "log.retention.ms", str("x"), 0)},
+		{"alter brokers listeners", altered(4, "", "listeners", str("PLAINTEXT://:1"), 0)}, {"alter brokers not together", altered(4, "", "max.connections.per.ip", str("0"), 0)},
+		{"alter group bound", altered(32, "g", "consumer.session.timeout.ms", str("1"), 0)}, {"alter group ''", altered(32, "", "consumer.session.timeout.ms", str("50000"), 0)},
+		{"alter logger", altered(8, "1", "no.such.logger", str("INFO"), 0)}, {"alter logger level", altered(8, "1", "root", str("LOUD"), 0)},
+		{"alter metrics", altered(16, "m", "no.such", str("1"), 0)}, {"alter metrics match", altered(16, "m", "match", str("client_id=("), 0)},
 	}
 }
