@@ -26,7 +26,7 @@ var quorumRows = []Row{
 	{Name: "controller.quorum.fetch.snapshot.max.bytes", Type: Int, Default: "1048576", Check: atLeast(1),
 		Text: "The largest piece of a snapshot in one answer."},
 	{Name: "metadata.log.dir", Type: String, Unset: true,
-		Text: "The folder for the metadata log; the first of log.dirs unless set."},
+		Text: "The folder for the metadata log: one of log.dirs, the first unless set, or one of its own. If it fails the node stops."},
 	{Name: "metadata.log.segment.bytes", Type: Int, Default: "1073741824", Check: atLeast(8388608),
 		Text: "A segment of the metadata log is closed at this size."},
 	{Name: "internal.metadata.log.segment.bytes", Type: Int, Unset: true, Hidden: true,

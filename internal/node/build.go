@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -167,7 +168,7 @@ func (n *Node) openStore() error {
 	cfg := n.cfg
 	var err error
 	n.store, err = storage.OpenDirectories(storage.Options{
-		FS: n.o.FS, Dirs: cfg.Storage.Dirs, NodeID: cfg.ID, Now: n.o.Now, Logger: n.o.Logger, Metrics: n.metrics,
+		FS: n.o.FS, Dirs: cfg.Storage.Dirs, Apart: n.apart(), NodeID: cfg.ID, Now: n.o.Now, Logger: n.o.Logger, Metrics: n.metrics,
 		FlushBeforeAck:    cfg.Storage.FlushBeforeAck,
 		RecoveryThreads:   int(cfg.Storage.RecoveryThreads),
 		RetentionInterval: milliseconds(cfg.Retention.CheckMs),
@@ -247,16 +248,38 @@ func (e *dataError) Error() string        { return e.err.Error() }
 func (e *dataError) Unwrap() error        { return e.err }
 func (e *dataError) Is(target error) bool { return target == ErrData }
 
-// metadataDirectory is where the metadata log lies.
+// metadataDirectory is where the metadata log lies. A log that lies in another of the node's directories is not passed by:
+// without it every topic would be gone.
 func (n *Node) metadataDirectory() (*storage.Directory, error) {
+	home := n.store.Apart()
 	for _, d := range n.store.Directories() {
-		if d.Path() != n.cfg.Storage.MetadataDir {
-			continue
+		if home == nil && filepath.Clean(d.Path()) == filepath.Clean(n.cfg.Storage.MetadataDir) {
+			home = d
 		}
-		if err := d.Err(); err != nil {
-			return nil, fmt.Errorf("metadata.log.dir: %w", err)
-		}
-		return d, nil
 	}
-	return nil, fmt.Errorf("metadata.log.dir=%s: name one of log.dirs (%v)", n.cfg.Storage.MetadataDir, n.cfg.Storage.Dirs)
+	if err := home.Err(); err != nil {
+		return nil, fmt.Errorf("metadata.log.dir: %w", err)
+	}
+	folder := func(d *storage.Directory) string { return filepath.Join(d.Path(), "__cluster_metadata-0") }
+	here, err := vfs.Exists(n.o.FS, folder(home))
+	if err != nil || here {
+		return home, err
+	}
+	for _, d := range n.store.Directories() {
+		if there, err := vfs.Exists(n.o.FS, folder(d)); d.Online() && err == nil && there {
+			return nil, &dataError{fmt.Errorf("the metadata log is %s, and metadata.log.dir is %s: set metadata.log.dir=%s, or move that folder while the node is down",
+				folder(d), n.cfg.Storage.MetadataDir, d.Path())}
+		}
+	}
+	return home, nil
+}
+
+// apart is the metadata log's directory if it is none of log.dirs.
+func (n *Node) apart() string {
+	for _, dir := range n.cfg.Storage.Dirs {
+		if filepath.Clean(dir) == filepath.Clean(n.cfg.Storage.MetadataDir) {
+			return ""
+		}
+	}
+	return n.cfg.Storage.MetadataDir
 }

@@ -23,6 +23,7 @@ import (
 type Options struct {
 	FS      vfs.FS
 	Dirs    []string // log.dirs, at least one
+	Apart   string   // metadata.log.dir, if it is none of Dirs: a directory of this node that holds no partitions; "" = none
 	NodeID  kafka.NodeID
 	Now     func() time.Time
 	Logger  *slog.Logger
@@ -64,6 +65,7 @@ func (o *Options) setDefaults() {
 type Store struct {
 	o         Options
 	dirs      []*Directory
+	apart     *Directory // Options.Apart; nil = none
 	workers   *workers
 	retention *retention
 	cleaner   *cleaner
@@ -93,7 +95,7 @@ func OpenDirectories(o Options) (*Store, error) {
 	s := &Store{
 		o:        o,
 		epoch:    -1,
-		failures: make(chan *Directory, len(o.Dirs)),
+		failures: make(chan *Directory, len(o.Dirs)+1),
 		stop:     make(chan struct{}),
 		folders:  map[kafka.TopicPartition]*Directory{},
 		logs:     map[kafka.TopicPartition]*Log{},
@@ -135,7 +137,34 @@ func (s *Store) openDirectories() error {
 			d.fail(err)
 		}
 	}
+	if err := s.openApart(); err != nil {
+		return err
+	}
 	return s.checkIdentities()
+}
+
+// openApart opens the directory that is none of log.dirs. There is nothing to go on with without it.
+func (s *Store) openApart() error {
+	if s.o.Apart == "" {
+		return nil
+	}
+	d, err := openDirectory(s, s.o.Apart)
+	s.apart = d
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("metadata.log.dir %s is in use by another process: stop it, or give this node another (%w)", s.o.Apart, err)
+	}
+	if err != nil {
+		return fmt.Errorf("metadata.log.dir: %w", err)
+	}
+	return nil
+}
+
+// all returns the directories that are this node's, whatever they hold.
+func (s *Store) all() []*Directory {
+	if s.apart == nil {
+		return s.dirs
+	}
+	return append(slices.Clip(s.dirs), s.apart)
 }
 
 // checkIdentities makes sure that the directories are one node's of one cluster. Mirrors MetaPropertiesEnsemble.verify.
@@ -143,11 +172,13 @@ func (s *Store) checkIdentities() error {
 	var first *Directory
 	ids := map[kafka.DirID]*Directory{}
 	online := 0
-	for _, d := range s.dirs {
+	for _, d := range s.all() {
 		if !d.Online() {
 			continue
 		}
-		online++
+		if d != s.apart {
+			online++
+		}
 		if other := ids[d.ID()]; other != nil {
 			return fmt.Errorf("%s and %s both have directory.id=%s: one is a copy of the other; remove the copy from log.dirs", other.path, d.path, d.ID())
 		}
@@ -173,7 +204,7 @@ func (s *Store) checkIdentities() error {
 
 // ClusterID returns the id of the cluster that the directories belong to, if any does.
 func (s *Store) ClusterID() (string, bool) {
-	for _, d := range s.dirs {
+	for _, d := range s.all() {
 		if d.Online() && d.identity.clusterID != "" {
 			return d.identity.clusterID, true
 		}
@@ -184,7 +215,7 @@ func (s *Store) ClusterID() (string, bool) {
 // Claim makes the ids of directories that belong to no cluster yet durable, so that a node which has told others who it is
 // is the same after a crash. Call it before Format.
 func (s *Store) Claim() error {
-	for _, d := range s.dirs {
+	for _, d := range s.all() {
 		if !d.formatted && d.Online() {
 			if err := storeIdentity(s.o.FS, d.path, d.identity, s.o.Now()); err != nil {
 				d.fail(fmt.Errorf("write %s: %w", propertiesFile, err))
@@ -200,7 +231,7 @@ func (s *Store) Format(clusterID string) error {
 	if have, ok := s.ClusterID(); ok && have != clusterID {
 		return fmt.Errorf("log directories belong to cluster %s, not to %s", have, clusterID)
 	}
-	for _, d := range s.dirs {
+	for _, d := range s.all() {
 		if d.formatted || !d.Online() {
 			continue
 		}
@@ -225,7 +256,11 @@ func (s *Store) Rename(d *Directory) error {
 	return nil
 }
 
+// anyOnline is an error if the node cannot go on with the directories that are left.
 func (s *Store) anyOnline() error {
+	if s.apart != nil && !s.apart.Online() {
+		return s.apart.Err()
+	}
 	var errs []error
 	for _, d := range s.dirs {
 		if d.Online() {
@@ -238,6 +273,9 @@ func (s *Store) anyOnline() error {
 
 // Directories returns all directories in the order of log.dirs, offline ones included.
 func (s *Store) Directories() []*Directory { return s.dirs }
+
+// Apart returns the directory of Options.Apart; nil if there is none.
+func (s *Store) Apart() *Directory { return s.apart }
 
 // Failures delivers each directory that goes offline, those that were so from the start included.
 func (s *Store) Failures() <-chan *Directory { return s.failures }
@@ -385,7 +423,7 @@ func (s *Store) foldersIn(d *Directory) int {
 
 func (s *Store) closeDirectories() error {
 	var errs []error
-	for _, d := range s.dirs {
+	for _, d := range s.all() {
 		errs = append(errs, d.close())
 	}
 	return errors.Join(errs...)
