@@ -90,6 +90,7 @@ func addPlace(t *testing.T, id int) {
 	run(t, "ip", "netns", "add", ns)
 	t.Cleanup(func() { run(t, "ip", "netns", "del", ns) })
 	run(t, "ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", ns)
+	t.Cleanup(func() { run(t, "ip", "link", "del", link) }) // it would outlive its namespace for a moment
 	run(t, "ip", "link", "set", link, "master", "br0", "up")
 	run(t, "ip", "-n", ns, "addr", "add", address(id)+"/24", "dev", "eth0")
 	run(t, "ip", "-n", ns, "link", "set", "eth0", "up")

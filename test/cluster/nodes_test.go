@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"moldau/test/harness"
@@ -226,10 +228,13 @@ func (c *cluster) create(t *testing.T, topic string, partitions int32, copies in
 }
 
 // describe returns what any broker knows of a topic.
-func (c *cluster) describe(topic string) (kadm.TopicDetail, error) {
+func (c *cluster) describe(topic string) (kadm.TopicDetail, error) { return c.describeBut(0, topic) }
+
+// describeBut is describe, but does not ask one of the nodes.
+func (c *cluster) describeBut(but int, topic string) (kadm.TopicDetail, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.seeds()...), kgo.DialTimeout(time.Second))
+	cl, err := c.alone(but)
 	if err != nil {
 		return kadm.TopicDetail{}, err
 	}
@@ -239,6 +244,28 @@ func (c *cluster) describe(topic string) (kadm.TopicDetail, error) {
 		return kadm.TopicDetail{}, err
 	}
 	return m.Topics[topic], m.Topics[topic].Err
+}
+
+// alone is a client for one question, which knows all nodes but one.
+func (c *cluster) alone(but int) (*kgo.Client, error) {
+	seeds := slices.DeleteFunc(c.seeds(), func(seed string) bool { return seed == address(but)+":9092" })
+	return kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.DialTimeout(time.Second), kgo.RetryTimeout(3*time.Second))
+}
+
+// createBut makes a topic with two replicas, asking any node but one. That it is there already is fine: a try before has made it.
+func (c *cluster) createBut(but int, topic string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	cl, err := c.alone(but)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	_, err = kadm.NewClient(cl).CreateTopic(ctx, 1, 2, nil, topic)
+	if errors.Is(err, kerr.TopicAlreadyExists) {
+		return nil
+	}
+	return err
 }
 
 // leader returns who leads a partition.
