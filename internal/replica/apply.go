@@ -15,7 +15,7 @@ import (
 // Apply brings the partitions of this node into line with new metadata. It never waits for a disk: it refuses what is
 // over at once and leaves folders, logs and roles to the Store's workers. Call it from one goroutine.
 func (s *Set) Apply(delta *metadata.Delta, image *metadata.Image) {
-	s.image.Store(image)
+	before := s.image.Swap(image)
 	for _, t := range delta.DeletedTopics() {
 		for partition := range t.Partitions.All() {
 			s.remove(t.ID, partition)
@@ -33,7 +33,25 @@ func (s *Set) Apply(delta *metadata.Delta, image *metadata.Image) {
 		}
 	}
 	s.applyConfigs(delta, image)
+	s.welcome(delta, before, image)
 	s.begun = true
+}
+
+// welcome has leaders ask again for followers whose broker has come into service: an idle partition is not fetched a second
+// time, so that nothing else would remind its leader.
+func (s *Set) welcome(delta *metadata.Delta, before, image *metadata.Image) {
+	var back []kafka.NodeID
+	for _, id := range delta.ChangedBrokers() {
+		if id != s.o.NodeID && !before.Cluster.Active(id) && image.Cluster.Active(id) {
+			back = append(back, id)
+		}
+	}
+	if len(back) == 0 {
+		return
+	}
+	for _, p := range s.Partitions() {
+		p.wishToAdd(back)
+	}
 }
 
 // applyConfigs gives new settings to the topics that they concern.

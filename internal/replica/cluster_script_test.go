@@ -57,6 +57,13 @@ func (s *clusterScript) run() string {
 		}
 		s.elect(s.nodesOf("to"), kafka.Epoch(s.int("epoch")), kafka.NodeID(s.int("leader")), replicas, s.nodesOf("isr"), s.minISR)
 		return ""
+	case "fence", "unfence": // a broker's registration
+		fenced := metadata.Fence
+		if s.d.Cmd == "unfence" {
+			fenced = metadata.Unfence
+		}
+		s.publish(nil, &metadata.BrokerRegistrationChangeRecord{BrokerID: s.node(), BrokerEpoch: s.nodes[s.node()].epoch, Fenced: fenced})
+		return ""
 	case "learn": // a node that was left out of an election hears of it
 		s.nodes[s.node()].catchUp(s.image)
 		return ""

@@ -139,8 +139,23 @@ func (p *Partition) wishToAddLocked(a *acting, t *target, follower kafka.NodeID)
 	}
 }
 
-// dropLagging asks for members of the ISR that have not caught up for lagMax to be taken out. Mirrors
-// Partition.maybeShrinkIsr.
+// wishToAdd asks for followers to be taken into the ISR that have caught up before.
+func (p *Partition) wishToAdd(followers []kafka.NodeID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, err := p.leading(kafka.NoEpoch)
+	if err != nil {
+		return
+	}
+	for _, f := range followers {
+		if p.progress[f] != nil {
+			p.wishToAddLocked(a, p.target.Load(), f)
+		}
+	}
+}
+
+// dropLagging asks for members of the ISR that have not caught up for lagMax to be taken out, and for followers that have to be
+// taken in. Mirrors Partition.maybeShrinkIsr and maybeExpandIsr.
 func (p *Partition) dropLagging(now time.Time, lagMax time.Duration) {
 	p.role.RLock()
 	defer p.role.RUnlock()
@@ -151,6 +166,13 @@ func (p *Partition) dropLagging(now time.Time, lagMax time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.target.Load()
+	if len(t.isr) < len(t.replicas) { // one that was refused when it had caught up may not fetch again
+		for _, f := range t.replicas {
+			if s := p.progress[f]; s != nil && now.Sub(s.lastLevel()) <= lagMax {
+				p.wishToAddLocked(a, t, f)
+			}
+		}
+	}
 	if p.wish != nil || len(t.isr) < 2 || t.leaderEpoch != a.epoch {
 		return
 	}
