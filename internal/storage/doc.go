@@ -35,6 +35,8 @@
 // is held with another. telling, use, journal.mu, cleaned.mu and space.mu are held across disk operations.
 //
 // Not obvious:
+//   - Options.Apart is the metadata log's directory where that is none of log.dirs: it has a lock and an identity like the
+//     others, and nothing else here concerns it. Its failure is the quorum's to see.
 //   - The journal knows the fingerprints of the checkpoint files we wrote. One with another content means that Apache
 //     Kafka has run here since, which knows nothing of the journal: then the checkpoint files are believed instead.
 //   - Anything lost from the journal's end makes the next start do more, not wrong: recovery points only save scanning,
