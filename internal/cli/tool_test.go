@@ -201,3 +201,36 @@ func TestTopicsTool(t *testing.T) {
 	c.fails(t, exitUsage, "another number of brokers", "topics", "--create", "--topic", "x", "--replica-assignment", "1,1:2")
 	c.fails(t, exitUsage, "want key=value", "topics", "--create", "--topic", "x", "--config", "y")
 }
+
+// TestEveryToolHelps: each has an example, and each that asks a cluster says which address it tried and what to check.
+func TestEveryToolHelps(t *testing.T) {
+	file := t.TempDir() + "/offsets.json"
+	if err := os.WriteFile(file, []byte(`{"partitions":[{"topic":"t","partition":0,"offset":1}]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	needs := map[string][]string{
+		"topics": {"--list"}, "console-producer": {"--topic", "t"}, "console-consumer": {"--topic", "t"}, "configs": {"--describe", "--topic", "t"}, "log-dirs": {"--describe"},
+		"cluster": {"cluster-id"}, "metadata-quorum": {"describe", "--status"}, "consumer-groups": {"--list"}, "groups": {"--list"}, "features": {"describe"},
+		"producer-perf-test": {"--topic", "t", "--num-records", "1", "--record-size", "1"}, "consumer-perf-test": {"--topic", "t", "--num-records", "1"},
+		"e2e-latency": {"--topic", "t", "--num-records", "1", "--record-size", "1"}, "verifiable-producer": {"--topic", "t"},
+		"verifiable-consumer": {"--topic", "t", "--group-id", "g"}, "tail": {"t"}, "delete-records": {"--offset-json-file", file}, "get-offsets": {}, "broker-api-versions": {},
+	}
+	dead := &cluster{address: "127.0.0.1:1"}
+	for _, cmd := range (&app{}).root().Commands() {
+		if cmd.Example == "" && cmd.Name() != "help" && cmd.Name() != "completion" && cmd.Name() != "version" && !cmd.HasSubCommands() {
+			t.Errorf("%s has no example", cmd.Name())
+		}
+		args, known := needs[cmd.Name()]
+		if cmd.Flags().Lookup("bootstrap-server") == nil || cmd.Name() == "doctor" { // which reports instead
+			continue
+		}
+		if !known {
+			t.Errorf("%s is not in this test", cmd.Name())
+			continue
+		}
+		code, out, errs := dead.run("", cmd.Name(), args...)
+		if code != exitUnreachable || !strings.Contains(errs, "127.0.0.1:1: connection refused") || !strings.Contains(errs, "Check that") {
+			t.Errorf("%s: exit code %d:\n%s%s", cmd.Name(), code, out, errs)
+		}
+	}
+}

@@ -99,7 +99,7 @@ func TestOwnDumpDecodesCoordinatorLogsOfApacheKafka(t *testing.T) {
 	waitUntilAnswered(t, b.Addr)
 	at := func(args ...string) []string { return append([]string{"--bootstrap-server", b.Addr}, args...) }
 	mustOwnTool(t, "", "topics", at("--create", "--topic", "read", "--partitions", "2")...)
-	kafka.Run(t, "", producerPerformance, at("--topic", "read", "--num-records", "200", "--record-size", "10", "--throughput", "-1", "--transactional-id", "tx")...)
+	mustOwnTool(t, "", "producer-perf-test", at("--topic", "read", "--num-records", "200", "--record-size", "10", "--throughput", "-1", "--transactional-id", "tx")...)
 	for group, protocol := range map[string]string{"old": "classic", "new": "consumer"} {
 		kafka.Run(t, "", consoleConsumer, at("--topic", "read", "--group", group, "--from-beginning", "--max-messages", "20", "--command-property", "group.protocol="+protocol)...)
 	}
