@@ -156,7 +156,10 @@ func TestClusterTools(t *testing.T) {
 	c.fails(t, exitUsage, "want cluster-id, list-endpoints, api-versions or unregister", "cluster", "explode")
 	c.fails(t, exitUsage, "unregister needs --id", "cluster", "unregister")
 	c.fails(t, exitUsage, "want one of --status and --replication", "metadata-quorum", "describe")
-	c.fails(t, exitUsage, "not served by this version", "metadata-quorum", "add-controller")
+	c.fails(t, exitUsage, "needs --command-config", "metadata-quorum", "add-controller")
+	c.fails(t, exitUsage, "needs --controller-id", "metadata-quorum", "remove-controller")
+	c.fails(t, exitUsage, "--controller-directory-id", "metadata-quorum", "remove-controller", "-i", "1", "-d", "x")
+	c.fails(t, exitUsage, "want describe, add-controller", "metadata-quorum", "list")
 }
 
 func TestQuorumLags(t *testing.T) {

@@ -226,7 +226,7 @@ const maxSkew = 5 * time.Second
 // clock compares the controller's clock with this machine's, where the controller tells its own.
 func (d *doctor) clock(ctx context.Context, cl *client) {
 	before := time.Now()
-	q, err := cl.quorum(ctx)
+	q, err := cl.quorum().state(ctx)
 	if err != nil {
 		return
 	}

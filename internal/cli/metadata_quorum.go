@@ -17,29 +17,39 @@ import (
 	"moldau/internal/kafka"
 )
 
-// metadataQuorumCommand is Kafka's kafka-metadata-quorum.sh (MetadataQuorumCommand), for what can be asked.
+// metadataQuorumCommand is Kafka's kafka-metadata-quorum.sh (MetadataQuorumCommand).
 func (a *app) metadataQuorumCommand() *cobra.Command {
 	var status, replication, human bool
-	cmd, c := a.tool("metadata-quorum describe", "Tell how the controllers of a cluster are",
-		"  moldau metadata-quorum describe --status\n  moldau metadata-quorum describe --replication --human-readable", nil)
-	cmd.Flags().BoolVar(&status, "status", false, "leader, epoch, voters and observers")
-	cmd.Flags().BoolVar(&replication, "replication", false, "how far each of them is")
-	cmd.Flags().BoolVar(&human, "human-readable", false, "times as distances from now")
-	onlyBrokers(cmd.Flags())
+	var controllers string
+	var voter voterFlags
+	cmd, c := a.tool("metadata-quorum {describe|add-controller|remove-controller}", "Tell how the controllers of a cluster are, and change which vote",
+		"  moldau metadata-quorum describe --status\n  moldau metadata-quorum describe --replication --human-readable\n"+
+			"  moldau metadata-quorum add-controller --command-config server.properties\n"+
+			"  moldau metadata-quorum remove-controller --controller-id 3 --controller-directory-id J8aAPcfLQt2bqs1JT_rMgQ", nil)
+	cmd.Flags().StringVar(&controllers, "bootstrap-controller", "", "controllers to ask instead of brokers, as `host:port,…`")
+	cmd.Flags().BoolVar(&status, "status", false, "describe: leader, epoch, voters and observers")
+	cmd.Flags().BoolVar(&replication, "replication", false, "describe: how far each of them is")
+	cmd.Flags().BoolVar(&human, "human-readable", false, "describe: times as distances from now")
+	cmd.Flags().Int32VarP(&voter.id, "controller-id", "i", -1, "remove-controller: the node `id` of the voter")
+	cmd.Flags().StringVarP(&voter.directory, "controller-directory-id", "d", "", "remove-controller: the directory `id` of the voter")
+	cmd.Flags().BoolVar(&voter.dryRun, "dry-run", false, "add-controller, remove-controller: say what would be done and do nothing")
 	cmd.Args = usage(cobra.ExactArgs(1))
-	cmd.ValidArgs = []string{"describe"}
+	cmd.ValidArgs = []string{"describe", "add-controller", "remove-controller"}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
 		switch {
-		case args[0] == "add-controller", args[0] == "remove-controller":
-			return &failure{exitUsage, fmt.Errorf("%s is not served by this version: a node is its only controller", args[0])}
+		case args[0] == "add-controller":
+			return a.addController(ctx, c, controllers, voter)
+		case args[0] == "remove-controller":
+			return a.removeController(ctx, c, controllers, voter)
 		case args[0] != "describe":
-			return &failure{exitUsage, fmt.Errorf("%q: want describe", args[0])}
+			return &failure{exitUsage, fmt.Errorf("%q: want describe, add-controller or remove-controller", args[0])}
 		case status == replication:
 			return &failure{exitUsage, errors.New("want one of --status and --replication")}
 		case human && status:
 			return &failure{exitUsage, errors.New("--human-readable goes with --replication")}
 		}
-		return a.on(cmd.Context(), c, func(ctx context.Context, cl *client) error { return a.describeQuorum(ctx, cl, c, status, human) })
+		return a.atQuorum(ctx, c, controllers, func(ctx context.Context, door quorumDoor) error { return a.describeQuorum(ctx, door, c, status, human) })
 	}
 	return cmd
 }
@@ -67,8 +77,8 @@ type quorumState struct {
 	Observers     []quorumReplica `json:"observers"`
 }
 
-func (a *app) describeQuorum(ctx context.Context, cl *client, c *clusterFlags, status, human bool) error {
-	s, err := cl.quorum(ctx)
+func (a *app) describeQuorum(ctx context.Context, door quorumDoor, c *clusterFlags, status, human bool) error {
+	s, err := door.state(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,27 +93,15 @@ func (a *app) describeQuorum(ctx context.Context, cl *client, c *clusterFlags, s
 	})
 }
 
-func (cl *client) quorum(ctx context.Context) (quorumState, error) {
-	m, err := cl.admin.BrokerMetadata(ctx)
+func (d quorumDoor) state(ctx context.Context) (quorumState, error) {
+	cluster, err := d.clusterID(ctx)
 	if err != nil {
 		return quorumState{}, err
 	}
-	req := kmsg.NewPtrDescribeQuorumRequest()
-	topic := kmsg.NewDescribeQuorumRequestTopic()
-	topic.Topic = "__cluster_metadata"
-	topic.Partitions = append(topic.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
-	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(ctx, cl)
+	resp, p, err := d.describe(ctx)
 	if err != nil {
 		return quorumState{}, err
 	}
-	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		return quorumState{}, refused("describe the quorum", err, text(resp.ErrorMessage))
-	}
-	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return quorumState{}, errors.New("describe the quorum: the answer has no partition")
-	}
-	p := resp.Topics[0].Partitions[0]
 	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 		return quorumState{}, refused("describe the quorum", err, text(p.ErrorMessage))
 	}
@@ -113,7 +111,7 @@ func (cl *client) quorum(ctx context.Context) (quorumState, error) {
 			endpoints[n.NodeID] = append(endpoints[n.NodeID], fmt.Sprintf("%s://%s:%d", l.Name, l.Host, l.Port))
 		}
 	}
-	s := quorumState{ClusterID: m.Cluster, Leader: p.LeaderID, Epoch: p.LeaderEpoch, HighWatermark: p.HighWatermark, Observers: []quorumReplica{}}
+	s := quorumState{ClusterID: cluster, Leader: p.LeaderID, Epoch: p.LeaderEpoch, HighWatermark: p.HighWatermark, Observers: []quorumReplica{}}
 	states := func(list []kmsg.DescribeQuorumResponseTopicPartitionReplicaState, status string) (all []quorumReplica) {
 		for _, r := range list {
 			one := quorumReplica{r.ReplicaID, id(r.ReplicaDirectoryID), endpoints[r.ReplicaID], r.LogEndOffset, 0, r.LastFetchTimestamp, r.LastCaughtUpTimestamp, status}

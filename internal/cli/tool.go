@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // defaultBootstrap is where a node without a configuration listens.
@@ -25,6 +26,8 @@ type clusterFlags struct {
 	configFile string   // Java's properties of a client
 	properties []string // the same, as key=value
 	output     string   // text or json
+
+	controllers bool // bootstrap names controllers, not brokers
 }
 
 // json says that a program reads along.
@@ -135,7 +138,7 @@ func (a *app) connect(ctx context.Context, c *clusterFlags, opts ...kgo.Opt) (*c
 	}
 	ping, cancel := context.WithTimeout(ctx, config.requestTimeout)
 	defer cancel()
-	if err := cl.Ping(ping); err != nil {
+	if err := c.ping(ping, cl); err != nil {
 		cl.Close()
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, &failure{exitInterrupted, cause}
@@ -145,6 +148,22 @@ func (a *app) connect(ctx context.Context, c *clusterFlags, opts ...kgo.Opt) (*c
 	admin := kadm.NewClient(cl)
 	admin.SetTimeoutMillis(30_000)
 	return &client{Client: cl, admin: admin, dialed: d, config: config}, nil
+}
+
+// ping sees to it that a broker answers, or a controller, which knows nothing of what clients ask brokers first.
+func (c *clusterFlags) ping(ctx context.Context, cl *kgo.Client) error {
+	if !c.controllers {
+		return cl.Ping(ctx)
+	}
+	var errs []error
+	for _, seed := range cl.SeedBrokers() {
+		_, err := seed.Request(ctx, kmsg.NewPtrApiVersionsRequest())
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // bootstrapAddresses picks the addresses to begin with and completes them: flag, then property, then the default.

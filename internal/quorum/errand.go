@@ -50,7 +50,7 @@ func (q *Quorum) errandDue() bool {
 		return !sameVoter(mine, q.self)
 	}
 	_, before := byNode(voters, q.self.ID)
-	return q.o.AutoJoin || q.o.Joined && !before
+	return q.o.AutoJoin || q.joins && !before
 }
 
 // byNode returns the voter with a node id, whatever its directory.
@@ -60,6 +60,13 @@ func byNode(voters []Voter, id kafka.NodeID) (Voter, bool) {
 		return Voter{}, false
 	}
 	return voters[i], true
+}
+
+// wantsIn tells whether this node asks for a vote by itself.
+func (q *Quorum) wantsIn() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.joins || q.o.AutoJoin
 }
 
 // errand asks the leader for one step.
@@ -145,7 +152,7 @@ func (q *Quorum) tellReadmission() bool {
 		remove := fmt.Sprintf("moldau metadata-quorum --bootstrap-controller %s remove-controller --controller-id %d --controller-directory-id %v", address, v.ID, v.DirID)
 		q.o.Logger.Warn("this node was a voter of the metadata quorum with another disk, and has no vote now; two commands give it its vote back",
 			"first", remove, "then", add)
-	} else if !q.o.Joined {
+	} else if !q.wantsIn() {
 		q.o.Logger.Info("this controller has no vote in the metadata quorum; a command gives it one", "command", add)
 	}
 	return true

@@ -115,6 +115,13 @@ func TestForming(t *testing.T) {
 				late.serveAsFormed(w)
 				w.voters(1, 2, 3, 4)
 				w.agreed("a")
+				ctx, cancel := soon()
+				defer cancel()
+				if err := leader.q.RemoveVoter(ctx, late.m.self); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Second)
+				w.voters(1, 2, 3) // it does not ask twice
 			})
 		})
 	}

@@ -349,6 +349,7 @@ func (q *Quorum) addVoters(index uint64, voters []Voter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.members.add(index, voters)
+	q.joins = q.joins && !q.votesLocked() // should somebody take the vote from it later, that was meant
 	q.forgetStrangersLocked()
 	q.followLocked()
 	signal(q.errandWake)

@@ -78,8 +78,8 @@ type Options struct {
 	Used      bool
 	Bootstrap []string // host:port of controller listeners that know the leader, for when this node does not
 	// Dial connects to a controller listener; nil: there is nobody but this node.
-	Dial     func(ctx context.Context, address string) (net.Conn, error)
-	CanVote  bool // process.roles has controller: others reach this node, and it takes part when the voter set names it
+	Dial    func(ctx context.Context, address string) (net.Conn, error)
+	CanVote bool // process.roles has controller: others reach this node, and it takes part when the voter set names it
 	// AutoJoin is controller.quorum.auto.join.enable: a node that can vote and does not asks to be made a voter, in the place of
 	// what it was before if need be. Joined makes it ask only if no voter has its node id (Formed.Join).
 	AutoJoin, Joined bool
@@ -165,6 +165,7 @@ type Quorum struct {
 	peers         map[uint64]Replica // how far the other voters are, while this node leads
 	downloading   bool
 	follows       bool // this node has to fetch: it has no vote, or hears of no leader
+	joins         bool // Joined, until this node has had a vote
 	leaving       bool // Stop wants the leadership handed over
 	observers     map[observer]*Replica
 	changed       chan struct{} // nil until somebody asks for it
@@ -230,7 +231,7 @@ func Open(o Options) (*Quorum, error) {
 		return nil, fmt.Errorf("metadata log in %s: %w", o.Dir, err)
 	}
 	q.mu.Lock()
-	q.follows = !q.votesLocked()
+	q.follows, q.joins = !q.votesLocked(), o.Joined
 	q.mu.Unlock()
 	if o.Metrics != nil {
 		q.metrics = newMetrics(o.Metrics, q)
