@@ -92,11 +92,11 @@ func (c *Config) brokerEntry(name string) Entry {
 	row, known := brokerRow(name)
 	if !known {
 		row = &Row{Name: name, Type: Password} // it may be one
-		return Entry{Name: name, ReadOnly: true, Sensitive: true, Synonyms: c.synonyms(name, row)}
+		return Entry{Name: name, ReadOnly: true, Sensitive: true, Synonyms: c.synonyms(name, row, family(name))}
 	}
 	return Entry{
 		Name: name, Type: row.Type, ReadOnly: row.Dynamic == ReadOnly || row.Name != name, Sensitive: row.Type == Password, Text: row.Text,
-		Synonyms: c.synonyms(name, row),
+		Synonyms: c.synonyms(name, row, family(name)),
 	}
 }
 
@@ -126,26 +126,27 @@ func (c *Config) DescribeClientMetrics(overrides map[string]string) []Entry {
 // describe returns the settings of something that has its own over the broker's.
 func (c *Config) describe(scope Scope, overrides map[string]string, origin Origin) []Entry {
 	var entries []Entry
-	for _, row := range Rows(scope) {
+	for i := range sorted()[scope] {
+		row := &sorted()[scope][i]
 		own, overridden := overrides[row.Name]
 		if row.Hidden && !overridden {
 			continue
 		}
 		e := Entry{Name: row.Name, Type: row.Type, Origin: OriginDefault, Text: row.Text}
-		switch v := c.valueOver(&row, overrides); {
+		switch v := c.valueOver(row, overrides); {
 		case row.Type == Int || row.Type == Long:
 			e.Value = text(strconv.FormatInt(v.number, 10))
 		case overridden:
-			e.Value = visible(&row, own)
+			e.Value = visible(row, own)
 		default:
-			e.Value = visible(&row, c.brokersText(&row))
+			e.Value = visible(row, c.brokersText(row))
 		}
 		if overridden {
 			e.Synonyms = append(e.Synonyms, Synonym{row.Name, e.Value, origin})
 		}
 		if len(row.Synonyms) > 0 {
 			first := row.Synonyms[0].Name
-			e.Synonyms = append(e.Synonyms, c.synonyms(first, brokerByName[first])...)
+			e.Synonyms = append(e.Synonyms, c.synonyms(first, brokerByName[first], linked(row, first))...)
 		}
 		if len(e.Synonyms) > 0 {
 			e.Origin = e.Synonyms[0].Origin
@@ -169,9 +170,8 @@ func (c *Config) brokersText(row *Row) string {
 // synonyms lists the settings that decide a broker's key: the dynamic ones, those given before the start, then the
 // defaults. Mirrors ConfigHelper.configSynonyms, which also drops what comes before the key itself: retention in hours is
 // no synonym of log.retention.ms unless log.retention.ms is set.
-func (c *Config) synonyms(name string, row *Row) []Synonym {
+func (c *Config) synonyms(name string, row *Row, family []string) []Synonym {
 	var all []Synonym
-	family := c.family(name)
 	for _, layer := range []struct {
 		values map[string]string
 		origin Origin
@@ -200,24 +200,30 @@ func (c *Config) synonyms(name string, row *Row) []Synonym {
 
 // family returns a key together with those that stand in for it, highest precedence first
 // (DynamicBrokerConfig.brokerConfigSynonyms).
-func (c *Config) family(name string) []string {
+func family(name string) []string {
 	if strings.HasPrefix(name, listenerPrefix) {
 		if row, ok := brokerRow(name); ok {
 			return []string{name, row.Name}
 		}
 	}
-	for _, row := range topicRows {
-		if slices.ContainsFunc(row.Synonyms, func(l Link) bool { return l.Name == name }) {
-			var names []string
-			for _, link := range row.Synonyms {
-				if link.Name == name || brokerByName[link.Name].Standing != Removed && !brokerByName[link.Name].Hidden {
-					names = append(names, link.Name)
-				}
-			}
-			return names
+	for i := range topicRows {
+		if slices.ContainsFunc(topicRows[i].Synonyms, func(l Link) bool { return l.Name == name }) {
+			return linked(&topicRows[i], name)
 		}
 	}
 	return []string{name}
+}
+
+// linked returns the brokers' keys that stand in for each other as the default of a row, but for those that Kafka has dropped,
+// unless one is asked about.
+func linked(row *Row, name string) []string {
+	names := make([]string, 0, len(row.Synonyms))
+	for _, link := range row.Synonyms {
+		if other := brokerByName[link.Name]; link.Name == name || other.Standing != Removed && !other.Hidden {
+			names = append(names, link.Name)
+		}
+	}
+	return names
 }
 
 // either returns what is set for a key. node.id and broker.id set each other.
@@ -225,8 +231,13 @@ func either(set map[string]setting, name string) (string, bool) {
 	if s, ok := set[name]; ok {
 		return s.raw, true
 	}
-	other := map[string]string{"node.id": "broker.id", "broker.id": "node.id"}[name]
-	s, ok := set[other]
+	switch name {
+	case "node.id":
+		name = "broker.id"
+	case "broker.id":
+		name = "node.id"
+	}
+	s, ok := set[name]
 	return s.raw, ok
 }
 

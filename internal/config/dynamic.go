@@ -82,7 +82,7 @@ func (c *Config) over(own, all map[string]string) (*Config, error) {
 func (c *Config) lay(values map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if !strings.HasPrefix(key, listenerPrefix) { // the key without the prefix is for other listeners
-			for _, other := range c.family(key) {
+			for _, other := range family(key) {
 				delete(c.set, other)
 			}
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // brokerRows is every key that may stand in a node's file, grouped by subject in the order of the documents.
@@ -26,13 +27,15 @@ func index(rows []Row, scope Scope) map[string]*Row {
 }
 
 // Rows returns the declarations of one scope, sorted by name.
-func Rows(scope Scope) []Row {
-	rows := slices.Clone(map[Scope][]Row{
-		BrokerScope: brokerRows, TopicScope: topicRows, GroupScope: groupConfigRows, ClientMetricsScope: clientMetricsRows,
-	}[scope])
-	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(a.Name, b.Name) })
+func Rows(scope Scope) []Row { return slices.Clone(sorted()[scope]) }
+
+var sorted = sync.OnceValue(func() map[Scope][]Row {
+	rows := map[Scope][]Row{BrokerScope: brokerRows, TopicScope: topicRows, GroupScope: groupConfigRows, ClientMetricsScope: clientMetricsRows}
+	for scope := range rows {
+		rows[scope] = slices.SortedFunc(slices.Values(rows[scope]), func(a, b Row) int { return strings.Compare(a.Name, b.Name) })
+	}
 	return rows
-}
+})
 
 // listenerPrefix begins keys that hold for one listener.
 const listenerPrefix = "listener.name."
