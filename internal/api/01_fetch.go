@@ -125,6 +125,9 @@ func (g *fetching) answer() server.Response {
 			s.moveToEnd(f) // what has been served waits for the others next time
 		}
 		g.a.meters.sent(f.result.bytes)
+		if s.reader.replica >= 0 && f.result.bytes > 0 {
+			g.a.o.LeaderThrottle.Copied(f.partition.TopicPartition(), f.result.bytes)
+		}
 		f.result = result{} // its region is the response's now
 	}
 	clear(s.pending[len(still):])

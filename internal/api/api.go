@@ -13,6 +13,7 @@ import (
 	"moldau/internal/metadata"
 	"moldau/internal/metrics"
 	"moldau/internal/quorum"
+	"moldau/internal/quota"
 	"moldau/internal/replica"
 	"moldau/internal/server"
 	"moldau/internal/storage"
@@ -51,6 +52,8 @@ type Options struct {
 	FullValidation    bool          // record.validation=full
 	NearestReplica    bool          // replica.selector.class: consumers are sent to followers in their rack
 	RequestTimeout    time.Duration
+
+	LeaderThrottle *quota.Throttle // on what followers fetch here; nil: none
 
 	Now     func() time.Time
 	Logger  *slog.Logger

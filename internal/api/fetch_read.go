@@ -97,6 +97,7 @@ func (g *fetching) read(f *fetched, room int, atLeastOne bool) {
 		LastFetchedEpoch: f.fetchedEpoch,
 		AnyReplica:       g.s.reader.any,
 		Rack:             g.s.reader.rack,
+		Throttled:        g.s.reader.replica >= 0 && g.a.o.LeaderThrottle.Pause(p.TopicPartition()) > 0,
 	})
 	if err != nil {
 		g.fail(f, err)

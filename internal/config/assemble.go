@@ -40,6 +40,10 @@ func (l *loader) assemble() Node {
 			SocketTimeoutMs:  l.int32("replica.socket.timeout.ms"),
 			Selector:         l.text("replica.selector.class"),
 		},
+		Throttles: Throttles{
+			LeaderRate:   l.int64("leader.replication.throttled.rate"),
+			FollowerRate: l.int64("follower.replication.throttled.rate"),
+		},
 		Balance: Balance{
 			Auto:         l.bool("auto.leader.rebalance.enable"),
 			CheckSeconds: l.int64("leader.imbalance.check.interval.seconds"),

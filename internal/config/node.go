@@ -18,6 +18,7 @@ type Node struct {
 	Requests  Requests
 	Quorum    Quorum
 	Session   Session
+	Throttles Throttles
 	Replicas  Replication
 	Balance   Balance
 	Topics    Topics
@@ -133,6 +134,11 @@ type Replication struct {
 	BackoffMs        int32
 	SocketTimeoutMs  int32
 	Selector         string // replica.selector.class; "" = consumers read from leaders
+}
+
+// Throttles are what replicas may copy that topics' settings name (KIP-73), in bytes per second.
+type Throttles struct {
+	LeaderRate, FollowerRate int64
 }
 
 // Balance is how leadership returns to the preferred replicas, and to whom it may go in need.

@@ -38,6 +38,8 @@ type Topic struct {
 
 	MinInSyncReplicas     int32
 	UncleanLeaderElection bool
+
+	ThrottledLeaders, ThrottledFollowers []string // partition:broker pairs, or "*" alone for all
 }
 
 // CheckTopic tells what is wrong with a topic's settings of its own, also what no setting shows by itself; nil if they
@@ -125,6 +127,9 @@ func (c *Config) Topic(overrides map[string]string) (Topic, error) {
 
 		MinInSyncReplicas:     int32(of("min.insync.replicas").number),
 		UncleanLeaderElection: of("unclean.leader.election.enable").truth,
+
+		ThrottledLeaders:   of("leader.replication.throttled.replicas").list,
+		ThrottledFollowers: of("follower.replication.throttled.replicas").list,
 	}
 	t.SegmentJitterMs = min(of("segment.jitter.ms").number, t.SegmentMs)
 	if small := int32(of("internal.segment.bytes").number); small > 0 {

@@ -99,7 +99,9 @@ func (l *loop) append(f *follower, p *kmsg.FetchResponseTopicPartition) (*replic
 		return nil, err
 	}
 	f.failures = 0
+	f.behind = at.From < p.HighWatermark
 	l.f.meters.bytes.Add(float64(len(records)))
+	l.f.o.Throttle.Copied(f.p.TopicPartition(), len(records))
 	if at != f.at {
 		f.at = at
 		l.proceed(f, waiter)

@@ -12,6 +12,7 @@ import (
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/metrics"
+	"moldau/internal/quota"
 	"moldau/internal/replica"
 	"moldau/internal/xsync"
 )
@@ -25,14 +26,15 @@ type Options struct {
 	// Address is where a leader listens for brokers; false while the metadata do not tell.
 	Address func(leader kafka.NodeID) (address string, ok bool)
 
-	Shards           int           // num.replica.fetchers: loops per leader; 1
-	PartitionBytes   int32         // replica.fetch.max.bytes; 1 MiB
-	ResponseBytes    int32         // replica.fetch.response.max.bytes; 10 MiB
-	MinBytes         int32         // replica.fetch.min.bytes; 1
-	MaxWait          time.Duration // replica.fetch.wait.max.ms; 500 ms
-	Backoff          time.Duration // replica.fetch.backoff.ms: longest pause after failures; 1 s
-	Timeout          time.Duration // replica.socket.timeout.ms: for an answer; 30 s
-	SyncPatience     time.Duration // how long a slow disk may hold up partitions of others; 500 ms
+	Shards           int             // num.replica.fetchers: loops per leader; 1
+	PartitionBytes   int32           // replica.fetch.max.bytes; 1 MiB
+	ResponseBytes    int32           // replica.fetch.response.max.bytes; 10 MiB
+	MinBytes         int32           // replica.fetch.min.bytes; 1
+	MaxWait          time.Duration   // replica.fetch.wait.max.ms; 500 ms
+	Backoff          time.Duration   // replica.fetch.backoff.ms: longest pause after failures; 1 s
+	Timeout          time.Duration   // replica.socket.timeout.ms: for an answer; 30 s
+	SyncPatience     time.Duration   // how long a slow disk may hold up partitions of others; 500 ms
+	Throttle         *quota.Throttle // on what followers fetch; nil: none
 	Logger           *slog.Logger
 	Metrics          *metrics.Set
 	FirstBackoff     time.Duration // pause after the first failure, doubled with each; 20 ms

@@ -28,6 +28,7 @@ type follower struct {
 	// named says that the next request has to name it.
 	named bool
 
+	behind   bool            // the leader's watermark is beyond at.From, as of the last answer
 	syncing  *replica.Waiter // what is below at.From is not on disk yet; nil: it is
 	resting  *time.Timer     // pause after a failure; nil: none
 	failures int             // in a row

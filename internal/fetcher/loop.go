@@ -151,7 +151,7 @@ func (l *loop) readInbox() {
 		switch {
 		case follows && leader == l.at.leader:
 			if f == nil {
-				f = &follower{p: p, key: k}
+				f = &follower{p: p, key: k, behind: true} // as long as nobody knows better
 				l.followers[k] = f
 			}
 			f.failures = 0
@@ -207,7 +207,14 @@ func (l *loop) proceed(f *follower, waiter *replica.Waiter) {
 	l.name(f)
 }
 
+// name has the next request name a partition, unless a throttle makes it pause.
 func (l *loop) name(f *follower) {
+	if f.behind {
+		if pause := l.f.o.Throttle.Pause(f.p.TopicPartition()); pause > 0 {
+			l.pause(f, pause)
+			return
+		}
+	}
 	if !f.named {
 		f.named = true
 		l.named = append(l.named, f)
@@ -288,6 +295,11 @@ func (l *loop) fail(f *follower, err error) {
 	}
 	l.logger.Log(l.f.ctx, level, "follower cannot fetch; it tries again", "partition", f.p.TopicPartition().String(), "offset", f.at.From,
 		"epoch", f.at.Epoch, "pause", pause, "error", err)
+	l.pause(f, pause)
+}
+
+// pause takes a partition out of everything for a while.
+func (l *loop) pause(f *follower, pause time.Duration) {
 	l.stopSyncing(f)
 	l.unname(f)
 	l.leave(f)

@@ -19,6 +19,7 @@ import (
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/metrics"
+	"moldau/internal/quota"
 	"moldau/internal/replica"
 	"moldau/internal/server"
 	"moldau/internal/storage"
@@ -45,6 +46,7 @@ type broker struct {
 	store   *storage.Store
 	set     *replica.Set
 	fetcher *Fetcher
+	quota   *quota.Replication
 	srv     *server.Server
 	ln      *pipes
 	serving sync.WaitGroup
@@ -86,14 +88,21 @@ func (b *broker) start() {
 		NodeID: b.id, Store: b.store, FlushBeforeAck: true, Now: time.Now, Metrics: m,
 		LogConfig: func(string, map[string]string) commitlog.Config { return commitlog.DefaultConfig() },
 	})
+	b.quota = quota.NewReplication(quota.ReplicationOptions{
+		NodeID: b.id, Rates: quota.Rates{Leader: quota.Unlimited, Follower: quota.Unlimited}, Now: time.Now,
+		Lists: func(_ string, set map[string]string) (leaders, followers []string) {
+			return []string{set["leader.replication.throttled.replicas"]}, []string{set["follower.replication.throttled.replicas"]}
+		},
+	})
 	o := Options{
 		NodeID: b.id, Replicas: b.set, Logger: logger.With("node", b.id), Metrics: m,
 		BrokerEpoch: func() int64 {
 			known, _ := w.image.Load().Cluster.Broker(b.id)
 			return known.Epoch
 		},
-		Dial:    w.dial,
-		Address: func(id kafka.NodeID) (string, bool) { return fmt.Sprint(id), true },
+		Dial:     w.dial,
+		Throttle: b.quota.Follower,
+		Address:  func(id kafka.NodeID) (string, bool) { return fmt.Sprint(id), true },
 	}
 	if b.options != nil {
 		b.options(&o)
@@ -101,14 +110,16 @@ func (b *broker) start() {
 	b.fetcher = New(o)
 	served := api.New(api.Options{
 		Owners: api.Owners{Image: w.image.Load, Replicas: b.set, Store: b.store},
-		NodeID: b.id, FetchMaxBytes: 55 << 20, FetchSessionSlots: 10, NearestReplica: true, RequestTimeout: 30 * time.Second, Now: time.Now, Logger: logger, Metrics: m,
+		NodeID: b.id, FetchMaxBytes: 55 << 20, FetchSessionSlots: 10, NearestReplica: true, LeaderThrottle: b.quota.Leader, RequestTimeout: 30 * time.Second, Now: time.Now, Logger: logger, Metrics: m,
 	})
 	b.srv = server.New(server.Options{Routes: served.Routes(), Limits: server.Limits{RequestMaxBytes: 1 << 20}, Logger: logger, Metrics: m, Now: time.Now})
 	b.ln = &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 	ln := b.ln
 	b.serving.Go(func() { _ = b.srv.Serve(ln, server.Listener{Name: "PLAINTEXT", Kind: server.Broker}) })
 	b.up = true
-	b.set.Apply(metadata.Between(metadata.EmptyImage(), w.image.Load()), w.image.Load())
+	delta, image := metadata.Between(metadata.EmptyImage(), w.image.Load()), w.image.Load()
+	b.quota.Apply(delta, image)
+	b.set.Apply(delta, image)
 }
 
 func (b *broker) stop(clean bool) {
@@ -198,6 +209,7 @@ func (w *world) apply(records ...metadata.Record) {
 	image := delta.Image(old.Offset+1, 1)
 	w.image.Store(image)
 	for _, b := range w.up() {
+		b.quota.Apply(delta, image)
 		b.set.Apply(delta, image)
 		b.fetcher.Apply(delta, image)
 	}

@@ -23,6 +23,7 @@ import (
 	"moldau/internal/metadata"
 	"moldau/internal/metrics"
 	"moldau/internal/quorum"
+	"moldau/internal/quota"
 	"moldau/internal/replica"
 	"moldau/internal/server"
 	"moldau/internal/storage"
@@ -82,6 +83,7 @@ type Node struct {
 	// Nil on a mere controller.
 	replicas     *replica.Set
 	fetcher      *fetcher.Fetcher
+	throttles    *quota.Replication
 	groups       *group.Coordinator
 	uplink       *uplink.Uplink
 	beats, admin *uplink.Link // to the active controller: for what this broker says, and for what its clients ask
@@ -222,8 +224,15 @@ func (n *Node) buildBroker(clusterID string) {
 	n.groups = group.New(n.groupOptions())
 	n.beats, n.admin = uplink.NewLink(n.linkOptions()), uplink.NewLink(n.linkOptions())
 	n.uplink = uplink.New(n.uplinkOptions(clusterID))
+	n.throttles = quota.NewReplication(quota.ReplicationOptions{
+		NodeID: n.cfg.ID, Rates: throttleRates(n.cfg), Now: n.o.Now,
+		Lists: func(topic string, overrides map[string]string) (leaders, followers []string) {
+			t := n.topicConfig(topic, overrides)
+			return t.ThrottledLeaders, t.ThrottledFollowers
+		},
+	})
 	n.fetcher = fetcher.New(n.fetcherOptions())
-	n.gate.subscribers = []metadata.Subscriber{n.replicas, n.fetcher, n.groups}
+	n.gate.subscribers = []metadata.Subscriber{n.throttles, n.replicas, n.fetcher, n.groups}
 }
 
 // groupOptions is what consumer groups need. Their timers run by a clock that nobody sets.

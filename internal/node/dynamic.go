@@ -58,6 +58,9 @@ func (n *Node) obey(old, next config.Node) {
 	if next.Cleaner != old.Cleaner {
 		n.store.SetCleaner(cleanerOptions(next.Cleaner))
 	}
+	if n.throttles != nil && next.Throttles != old.Throttles {
+		n.throttles.SetRates(throttleRates(next))
+	}
 	n.store.SetProducerExpiry(int64(next.Producers.ExpiryMs))
 	n.store.SetRecoveryThreads(int(next.Storage.RecoveryThreads))
 }

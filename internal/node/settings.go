@@ -18,6 +18,7 @@ import (
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/quorum"
+	"moldau/internal/quota"
 	"moldau/internal/server"
 	"moldau/internal/storage"
 	"moldau/internal/uplink"
@@ -93,8 +94,12 @@ func (n *Node) fetcherOptions() fetcher.Options {
 		NodeID: n.cfg.ID, BrokerEpoch: n.uplink.Epoch, Replicas: n.replicas, Dial: n.o.Dial, Address: n.brokerAddress,
 		Shards: int(r.Fetchers), PartitionBytes: r.FetchMaxBytes, ResponseBytes: r.ResponseMaxBytes, MinBytes: r.MinBytes,
 		MaxWait: milliseconds(r.WaitMaxMs), Backoff: milliseconds(r.BackoffMs), Timeout: milliseconds(r.SocketTimeoutMs),
-		Logger: n.o.Logger, Metrics: n.metrics,
+		Throttle: n.throttles.Follower, Logger: n.o.Logger, Metrics: n.metrics,
 	}
+}
+
+func throttleRates(cfg config.Node) quota.Rates {
+	return quota.Rates{Leader: cfg.Throttles.LeaderRate, Follower: cfg.Throttles.FollowerRate}
 }
 
 func (n *Node) linkOptions() uplink.LinkOptions {
@@ -148,6 +153,10 @@ func (n *Node) uplinkOptions(clusterID string) uplink.Options {
 }
 
 func (n *Node) apiOptions(clusterID string) api.Options {
+	var leaderThrottle *quota.Throttle
+	if n.throttles != nil {
+		leaderThrottle = n.throttles.Leader
+	}
 	var disconnected func(kafka.NodeID, int64)
 	if n.controller != nil {
 		disconnected = n.controller.Disconnected
@@ -162,6 +171,7 @@ func (n *Node) apiOptions(clusterID string) api.Options {
 		AutoCreateTopics:  n.cfg.Topics.AutoCreate,
 		FetchMaxBytes:     int(n.cfg.Requests.FetchMaxBytes),
 		FetchSessionSlots: int(n.cfg.Requests.FetchSessionSlots),
+		LeaderThrottle:    leaderThrottle,
 		NearestReplica:    strings.HasSuffix(n.cfg.Replicas.Selector, ".RackAwareReplicaSelector"),
 		MaxPartitions:     int(n.cfg.Requests.MaxPartitions),
 		FullValidation:    n.cfg.Requests.FullValidation,

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -24,6 +25,7 @@ type ReadOptions struct {
 	LastFetchedEpoch kafka.Epoch  // of the last record that the reader has, NoEpoch = unknown (KIP-595)
 	AnyReplica       bool         // a follower may answer too, up to the high watermark that it knows (KIP-392)
 	Rack             string       // of a consumer who may be sent to a follower there; "": he may not
+	Throttled        bool         // a follower that is not in sync gets no records for now (KIP-73)
 }
 
 // EpochEnd is a leader epoch and the offset at which it ends.
@@ -96,6 +98,10 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 		}
 	}
 	if r.Nearest != kafka.NoNode {
+		return r, nil
+	}
+	if o.Throttled && !slices.Contains(p.target.Load().isr, o.Replica) {
+		r.More = o.From < upTo
 		return r, nil
 	}
 	read, err := a.log.Read(o.From, commitlog.ReadOptions{MaxBytes: o.MaxBytes, UpTo: upTo, AtLeastOne: o.AtLeastOne})
