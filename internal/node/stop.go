@@ -37,6 +37,9 @@ func (n *Node) stop(ctx context.Context) error {
 			cancel()
 		}
 	}
+	if n.serving {
+		n.quorum.HandOver(ctx) // while the other controllers can still speak to this one
+	}
 	if n.groups != nil {
 		n.groups.Stop() // members that wait for others are told to look for another coordinator
 	}

@@ -7,10 +7,10 @@ import (
 )
 
 // Raft counts time in ticks: twenty are controller.quorum.election.timeout.ms. A follower stands for election after ten to
-// nineteen without a word from the leader, which speaks at least every second one.
+// nineteen without a word from the leader, which speaks at least every third one.
 const (
 	electionTicks  = 10
-	heartbeatTicks = 2
+	heartbeatTicks = 3
 	// leaderlessTicks is after how long a voter asks around whether the others have gone on without it.
 	leaderlessTicks = 3 * electionTicks
 )

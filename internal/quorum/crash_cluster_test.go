@@ -368,3 +368,64 @@ func TestLostMemory(t *testing.T) {
 		})
 	}
 }
+
+// TestAckedIsOnTwoDisks: with two of three there, what was acked is on both disks: the follower's, cut off from power at any of its
+// operations, has it when the leader is gone for good.
+func TestAckedIsOnTwoDisks(t *testing.T) {
+	for at := range int64(24) {
+		inWorld(t, 3, func(w *world) {
+			injects := make(map[kafka.NodeID]*vfs.Inject)
+			for id, m := range w.nodes {
+				m.options = with(m.options, func(o *Options) {
+					injects[id] = vfs.NewInject(o.FS)
+					o.FS = injects[id]
+				})
+			}
+			w.start(1, 2, 3)
+			leader, epoch := w.leader()
+			follower := w.other(leader)
+			third := w.other(leader, follower)
+			w.propose(leader, epoch, "a")
+			w.agreed("a")
+			w.kill(third.self.ID)
+			inject := injects[follower.self.ID]
+			inject.SetRules(vfs.FromIndex(inject.Count()+at, syscall.EIO))
+			acked := []string{"a"}
+			for i := range 8 {
+				v := fmt.Sprintf("record %d", i)
+				_, done, err := leader.q.Propose(epoch, values(v))
+				if err != nil {
+					break
+				}
+				select {
+				case err = <-done:
+				case <-time.After(2 * time.Second):
+					err = context.DeadlineExceeded
+				}
+				if err != nil {
+					break
+				}
+				acked = append(acked, v)
+			}
+			if at == 0 && len(acked) > 1 {
+				t.Errorf("%q were acked without the follower", acked)
+			}
+			disk := follower.disk.CrashClone(rand.New(rand.NewPCG(uint64(at), 3)), 0)
+			w.kill(leader.self.ID)
+			w.kill(follower.self.ID)
+			follower.disk = disk
+			w.start(follower.self.ID, third.self.ID)
+			next, epoch := w.leader()
+			w.propose(next, epoch, "after")
+			_, state := next.r.snapshot()
+			for i, v := range acked {
+				if i >= len(state) || string(state[i]) != v {
+					t.Fatalf("failure at operation %d: %q were acked, and %q is there", at, acked, state)
+				}
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}

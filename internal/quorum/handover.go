@@ -1,15 +1,17 @@
 package quorum
 
 import (
+	"context"
 	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// handLeadershipOver has another voter elected before this one stops, so that the others need not find out by its silence. It
-// gives up after the time that this would take.
-func (q *Quorum) handLeadershipOver() {
+// HandOver has another voter elected before this node stops, if it leads, so that the others need not find out by its silence. The
+// answers of the others have to find their way to this node meanwhile. It gives up when ctx ends, or after the time that finding
+// out would take. Stop does it too, for those who did not.
+func (q *Quorum) HandOver(ctx context.Context) {
 	q.mu.Lock()
 	if !q.started || q.stopped || q.err != nil || !q.leading || q.leaving || len(q.members.newest().voters) < 2 {
 		q.mu.Unlock()
@@ -23,10 +25,13 @@ func (q *Quorum) handLeadershipOver() {
 	defer timer.Stop()
 	select {
 	case <-q.handed:
+		return
 	case <-q.failed:
+		return
+	case <-ctx.Done():
 	case <-timer.C:
-		q.o.Logger.Warn("nobody took the leadership of the metadata quorum over in time")
 	}
+	q.o.Logger.Warn("nobody took the leadership of the metadata quorum over in time")
 }
 
 // handOver asks the voter that has come furthest to stand for election, and tells Stop when this node leads no longer.

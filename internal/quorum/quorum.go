@@ -275,7 +275,7 @@ func (q *Quorum) Start() {
 // Stop hands the leadership over, ends everything that runs, waits for it and closes the log. Proposals in flight end with
 // ErrStopped.
 func (q *Quorum) Stop() error {
-	q.handLeadershipOver()
+	q.HandOver(context.Background())
 	q.mu.Lock()
 	if q.stopped {
 		q.mu.Unlock()
