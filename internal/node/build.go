@@ -175,6 +175,7 @@ func (n *Node) openStore() error {
 		RecoveryThreads:   int(cfg.Storage.RecoveryThreads),
 		RetentionInterval: milliseconds(cfg.Retention.CheckMs),
 		ProducerExpiryMs:  int64(cfg.Producers.ExpiryMs),
+		ProducerInterval:  milliseconds(cfg.Producers.ExpiryCheckMs),
 		Cleaner:           cleanerOptions(cfg.Cleaner),
 	})
 	if err != nil {

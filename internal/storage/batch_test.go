@@ -26,6 +26,22 @@ func testBatch(n int) []byte {
 	binary.BigEndian.PutUint16(b[51:], 1<<16-1)
 	binary.BigEndian.PutUint32(b[53:], 1<<32-1)
 	binary.BigEndian.PutUint32(b[57:], uint32(n))
-	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)))
+	sumUp(b)
 	return b
+}
+
+// testBatchOf is the first batch of a producer, with one record.
+func testBatchOf(producerID uint64, timestampMs int64) []byte {
+	b := testBatch(1)
+	binary.BigEndian.PutUint64(b[27:], uint64(timestampMs))
+	binary.BigEndian.PutUint64(b[35:], uint64(timestampMs))
+	binary.BigEndian.PutUint64(b[43:], producerID)
+	binary.BigEndian.PutUint16(b[51:], 0)
+	binary.BigEndian.PutUint32(b[53:], 0)
+	sumUp(b)
+	return b
+}
+
+func sumUp(b []byte) {
+	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)))
 }

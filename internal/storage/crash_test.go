@@ -192,7 +192,7 @@ func (s *Store) shorten(p *promises) error {
 	tp, _ := partition("retained")
 	l, _ := s.Lookup(tp)
 	for range 2 { // the second removes the files
-		if _, err := l.retain(s.o.Now(), 0); err != nil {
+		if _, err := l.retain(s.o.Now()); err != nil {
 			return err
 		}
 	}

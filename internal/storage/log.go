@@ -293,7 +293,7 @@ func (l *Log) advanceRecoveryPoint() error {
 }
 
 // retain applies retention and removes what an earlier pass has renamed. It returns whether renamed files are left.
-func (l *Log) retain(now time.Time, producerExpiryMs int64) (left bool, err error) {
+func (l *Log) retain(now time.Time) (left bool, err error) {
 	l.use.RLock()
 	defer l.use.RUnlock()
 	if l.gone.Load() {
@@ -306,10 +306,17 @@ func (l *Log) retain(now time.Time, producerExpiryMs int64) (left bool, err erro
 	if l.LogStart() != start {
 		l.NoteChange()
 	}
-	l.Log.SetProducerExpiry(producerExpiryMs)
-	l.Log.ExpireProducers(now)
 	n, err := l.Log.DeletePending(now)
 	return n > 0, err
+}
+
+func (l *Log) expireProducers(now time.Time, expiryMs int64) {
+	l.use.RLock()
+	defer l.use.RUnlock()
+	if !l.gone.Load() {
+		l.Log.SetProducerExpiry(expiryMs)
+		l.Log.ExpireProducers(now)
+	}
 }
 
 // removeFiles removes what earlier passes have renamed and whose delay is over.

@@ -25,7 +25,7 @@ func TestConfirmedLogStartIsDurable(t *testing.T) {
 	}
 	must(t, w.wait(end))
 	l.SetHighWatermark(end)
-	_, err = l.retain(time.Now(), 0)
+	_, err = l.retain(time.Now())
 	must(t, err)
 	to := l.LogStart()
 	if to == 0 {

@@ -15,7 +15,8 @@ type doomed struct {
 	due  time.Time
 }
 
-// retention deletes what is too old or too much, and later the files and folders that were only renamed.
+// retention deletes what is too old or too much, forgets idle producers, and removes later the files and folders that were only
+// renamed.
 type retention struct {
 	s    *Store
 	wake chan struct{} // capacity 1
@@ -38,9 +39,11 @@ func (r *retention) doom(d doomed) {
 }
 
 func (r *retention) run(stop <-chan struct{}) {
-	pass, folders, files := newAlarm(), newAlarm(), newAlarm()
+	pass, producers, folders, files := newAlarm(), newAlarm(), newAlarm(), newAlarm()
 	pass.set(phase(r.s.o.RetentionInterval))
+	producers.set(phase(r.s.o.ProducerInterval))
 	defer pass.stop()
+	defer producers.stop()
 	defer folders.stop()
 	defer files.stop()
 	for {
@@ -56,6 +59,8 @@ func (r *retention) run(stop <-chan struct{}) {
 			folders.ring()
 		case <-pass.c():
 			pass.ring()
+		case <-producers.c():
+			producers.ring()
 		case <-files.c():
 			files.ring()
 		}
@@ -75,6 +80,10 @@ func (r *retention) run(stop <-chan struct{}) {
 			}
 			pass.set(r.s.o.RetentionInterval)
 		}
+		if producers.due() {
+			r.expireProducers(stop)
+			producers.set(r.s.o.ProducerInterval)
+		}
 		if files.due() {
 			if delay, some := r.removeFiles(stop); some {
 				files.set(delay)
@@ -85,7 +94,14 @@ func (r *retention) run(stop <-chan struct{}) {
 
 // retainAll makes one pass over all logs. It returns when files that are only renamed can be removed, if there are any.
 func (r *retention) retainAll(stop <-chan struct{}) (delay time.Duration, some bool) {
-	return r.each(stop, func(l *Log, now time.Time) (bool, error) { return l.retain(now, r.s.producerExpiryMs.Load()) })
+	return r.each(stop, func(l *Log, now time.Time) (bool, error) { return l.retain(now) })
+}
+
+func (r *retention) expireProducers(stop <-chan struct{}) {
+	r.each(stop, func(l *Log, now time.Time) (bool, error) {
+		l.expireProducers(now, r.s.producerExpiryMs.Load())
+		return false, nil
+	})
 }
 
 func (r *retention) removeFiles(stop <-chan struct{}) (delay time.Duration, some bool) {

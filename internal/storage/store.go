@@ -40,6 +40,7 @@ type Options struct {
 	SpaceInterval      time.Duration // between two looks at the free space, only while something is written or full; 1 second
 	LazySyncInterval   time.Duration // 1 minute
 	ProducerExpiryMs   int64         // producer.id.expiration.ms; 1 day
+	ProducerInterval   time.Duration // producer.id.expiration.check.interval.ms; 10 minutes
 	Cleaner            CleanerOptions
 	RecoveryBytes      int64 // most that an unclean start has to read per directory, about; 256 MiB
 }
@@ -55,6 +56,7 @@ func (o *Options) setDefaults() {
 	o.LazySyncInterval = cmp.Or(o.LazySyncInterval, time.Minute)
 	o.RecoveryBytes = cmp.Or(o.RecoveryBytes, 256<<20)
 	o.ProducerExpiryMs = cmp.Or(o.ProducerExpiryMs, (24 * time.Hour).Milliseconds())
+	o.ProducerInterval = cmp.Or(o.ProducerInterval, 10*time.Minute)
 	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -429,7 +431,7 @@ func (s *Store) closeDirectories() error {
 	return errors.Join(errs...)
 }
 
-// SetProducerExpiry changes Options.ProducerExpiryMs, from the next look for old segments on.
+// SetProducerExpiry changes Options.ProducerExpiryMs, from the next look for idle producers on.
 func (s *Store) SetProducerExpiry(ms int64) { s.producerExpiryMs.Store(ms) }
 
 // SetRecoveryThreads changes Options.RecoveryThreads, for the jobs that have not begun.

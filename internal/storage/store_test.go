@@ -744,6 +744,29 @@ func TestRetention(t *testing.T) {
 }
 
 // TestFullDisk: below the floor writes are refused, reads are not, and both go on when there is space again.
+// TestIdleProducersAreForgotten: when their time is over, at the next look for them, which does not wait for retention.
+func TestIdleProducersAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options(vfs.NewMem(), "/a")
+		o.RetentionInterval, o.ProducerInterval, o.ProducerExpiryMs = 1000*time.Hour, time.Second, 10_000
+		s := run(t, o)
+		l := open(t, s, "orders", 1)
+		_, err := l.Append(testBatchOf(7, time.Now().UnixMilli()), commitlog.AppendOptions{LeaderEpoch: 1})
+		must(t, err)
+		for _, at := range []struct {
+			after time.Duration
+			want  int
+		}{{9 * time.Second, 1}, {3 * time.Second, 0}} {
+			time.Sleep(at.after)
+			synctest.Wait()
+			if got := len(l.Producers()); got != at.want {
+				t.Errorf("%v later the log knows %d producers, want %d", at.after, got, at.want)
+			}
+		}
+		must(t, s.Stop(true))
+	})
+}
+
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewMem()
@@ -1043,7 +1066,7 @@ func TestIdleStoreHasNoTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewInject(vfs.NewMem())
 		o := options(fs, "/a")
-		o.RetentionInterval = 1000 * time.Hour
+		o.RetentionInterval, o.ProducerInterval = 1000*time.Hour, 1000*time.Hour
 		s := run(t, o)
 		l := open(t, s, "orders", 1)
 		w := watchSync(l)
