@@ -160,6 +160,38 @@ func (n *Node) ask(wishes []replica.Wish) (again []replica.Wish) {
 	return again
 }
 
+// maxPlacements bounds the replicas that one request tells the places of (AssignmentsManager.MAX_ASSIGNMENTS_PER_REQUEST).
+const maxPlacements = 2250
+
+// placements tells the controller in which directories replicas lie, until the metadata say so.
+func (n *Node) placements() {
+	for n.ctx.Err() == nil {
+		all := n.replicas.Placements()
+		if len(all) == 0 {
+			select {
+			case <-n.replicas.Placed():
+			case <-n.ctx.Done():
+			}
+			continue
+		}
+		all = all[:min(len(all), maxPlacements)]
+		assignments := make([]uplink.Assignment, len(all))
+		for i, p := range all {
+			assignments[i] = uplink.Assignment{TopicID: p.TopicID, Partition: p.TP.Partition, Dir: p.Dir}
+		}
+		pause := 200 * time.Millisecond // in which the metadata answer
+		switch err := n.uplink.AssignReplicas(n.ctx, assignments); {
+		case err == nil || n.ctx.Err() != nil:
+		case errors.Is(err, kerr.UnsupportedVersion): // until metadata.version is raised
+			pause = time.Minute
+		default:
+			pause = time.Second
+			n.o.Logger.Warn("the controller was not told where replicas lie; telling it again", "error", err)
+		}
+		n.pause(pause)
+	}
+}
+
 // wishBackoff is the pause before wishes are sent again.
 const wishBackoff = 50 * time.Millisecond
 

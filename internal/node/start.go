@@ -83,6 +83,7 @@ func (n *Node) join(ctx context.Context) error {
 	n.running.Go(func() { n.uplink.Run(n.ctx) })
 	n.running.Go(n.followLeader)
 	n.running.Go(n.wishes)
+	n.running.Go(n.placements)
 	n.running.Go(n.dropLagging)
 	if err := n.awaitRegistration(ctx); err != nil {
 		return err

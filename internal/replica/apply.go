@@ -227,6 +227,7 @@ func (p *Partition) reconcile() {
 	}
 	log.SetConfig(t.config)
 	if p.begin(log) {
+		p.set.tellPlace(p)
 		p.set.tellRole(p)
 	}
 }

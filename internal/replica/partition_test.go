@@ -393,3 +393,29 @@ func TestDirectoryFailsMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// TestPlacements: replicas are told of whose directory the metadata do not know, until they do (KIP-858).
+func TestPlacements(t *testing.T) {
+	w := newWorld(t, true)
+	defer w.stop(true)
+	p := w.lead("t")
+	<-w.set.Placed()
+	dir := w.store.Directories()[0].ID()
+	for range 2 {
+		if got := w.set.Placements(); len(got) != 1 || got[0] != (Placement{p.tp, p.id, dir}) {
+			t.Fatalf("placements: %v", got)
+		}
+	}
+	r := partitionRecord("t", 0, self, []kafka.NodeID{self})
+	r.PartitionEpoch, r.Directories = 1, []kafka.DirID{dir}
+	w.apply(r)
+	if got := w.set.Placements(); len(got) != 0 {
+		t.Fatalf("the metadata know it, and placements are %v", got)
+	}
+	q := w.lead("u")
+	w.apply(&metadata.RemoveTopicRecord{TopicID: q.id})
+	w.settle(q.tp)
+	if got := w.set.Placements(); len(got) != 0 {
+		t.Fatalf("the topic is gone, and placements are %v", got)
+	}
+}

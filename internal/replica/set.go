@@ -44,6 +44,10 @@ type Set struct {
 	begun  bool // the first Apply, of all that was here before, is over; by Apply only
 	onRole func(*Partition)
 
+	placed   chan struct{} // capacity 1
+	placing  xsync.Mutex   // taken alone
+	unplaced map[*Partition]struct{}
+
 	mu     xsync.RWMutex // taken alone
 	byName map[string]*topic
 	byID   map[kafka.TopicID]*topic
@@ -65,7 +69,7 @@ func NewSet(o Options) *Set {
 	if o.MinInSync == nil {
 		o.MinInSync = func(string, map[string]string) int { return 1 }
 	}
-	s := &Set{o: o, wishes: make(chan Wish, maxWishes), byName: map[string]*topic{}, byID: map[kafka.TopicID]*topic{}}
+	s := &Set{o: o, wishes: make(chan Wish, maxWishes), placed: make(chan struct{}, 1), unplaced: map[*Partition]struct{}{}, byName: map[string]*topic{}, byID: map[kafka.TopicID]*topic{}}
 	s.image.Store(metadata.EmptyImage())
 	s.declareMetrics()
 	o.Store.OnSpace(s.openAgain)
