@@ -11,7 +11,12 @@
 //  3. Flags are Kafka's wherever Kafka has the tool.
 //
 // Goroutines: serve starts and stops the node on goroutines of their own, so that a second signal gets through; they are
-// left behind only by that signal, which ends the process.
+// left behind only by that signal, which ends the process. A progress bar has two until done; a console producer's reader of
+// standard input is left behind for the end of the process, since reading cannot be interrupted.
+//
+// Files: shape.go, shape_table.go and shape_reader.go (how internal records look, and reading them), internal_records.go and
+// dump_decoder.go (showing them), java_json.go (JSON and numbers as Kafka's tools write them), tool.go (what tools share),
+// dialed.go (why a cluster cannot be reached), progress.go, completion.go; every other file is one tool or a part of it.
 //
 // Not obvious:
 //   - Nothing here is a package variable: tests run many invocations side by side.
