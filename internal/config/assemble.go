@@ -162,7 +162,6 @@ func (l *loader) quorum() Quorum {
 		Voters:                l.voters(),
 		Bootstrap:             l.bootstrap(),
 		ElectionTimeoutMs:     l.int32("controller.quorum.election.timeout.ms"),
-		ElectionBackoffMaxMs:  l.int32("controller.quorum.election.backoff.max.ms"),
 		FetchTimeoutMs:        l.int32("controller.quorum.fetch.timeout.ms"),
 		RequestTimeoutMs:      l.int32("controller.quorum.request.timeout.ms"),
 		RetryBackoffMs:        l.int32("controller.quorum.retry.backoff.ms"),

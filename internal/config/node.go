@@ -94,7 +94,6 @@ type Quorum struct {
 	Bootstrap []Address // controller.quorum.bootstrap.servers; empty = not given
 
 	ElectionTimeoutMs     int32
-	ElectionBackoffMaxMs  int32
 	FetchTimeoutMs        int32 // an observer or a voter that hears nothing for so long looks for another leader
 	RequestTimeoutMs      int32
 	RetryBackoffMs        int32

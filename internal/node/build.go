@@ -192,8 +192,8 @@ func (n *Node) openQuorum(home *storage.Directory, place quorum.Formed) error {
 		Voters: place.Voters, Used: home.Used(), Bootstrap: n.controllers(), Dial: n.o.Dial,
 		CanVote: n.cfg.Roles.Controller, AutoJoin: cfg.AutoJoin, Joined: place.Join,
 		ElectionTimeoutMs: cfg.ElectionTimeoutMs, RequestTimeoutMs: cfg.RequestTimeoutMs, RetryBackoffMs: cfg.RetryBackoffMs,
-		FetchMaxBytes: cfg.FetchMaxBytes,
-		SegmentBytes:  int(cfg.SegmentBytes), SegmentMs: cfg.SegmentMs,
+		FetchTimeoutMs: cfg.FetchTimeoutMs, FetchMaxBytes: cfg.FetchMaxBytes, ChunkMaxBytes: cfg.FetchSnapshotMaxBytes,
+		SegmentBytes: int(cfg.SegmentBytes), SegmentMs: cfg.SegmentMs,
 		SnapshotMaxBytes: cfg.SnapshotMaxNewBytes, SnapshotIntervalMs: cfg.SnapshotMaxIntervalMs,
 		RetentionBytes: cfg.RetentionBytes, RetentionMs: cfg.RetentionMs,
 	}

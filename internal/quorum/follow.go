@@ -122,9 +122,8 @@ func (q *Quorum) followOnce(ctx context.Context, f *follower) error {
 		f.at = addresses[f.asked%len(addresses)]
 		f.asked++
 	}
-	patience := time.Duration(q.o.RequestTimeoutMs) * time.Millisecond
 	if f.conn == nil {
-		dialCtx, cancel := context.WithTimeout(ctx, patience)
+		dialCtx, cancel := context.WithTimeout(ctx, time.Duration(q.o.RequestTimeoutMs)*time.Millisecond)
 		conn, err := q.dial(dialCtx, f.at)
 		cancel()
 		if err != nil {
@@ -136,7 +135,7 @@ func (q *Quorum) followOnce(ctx context.Context, f *follower) error {
 	if err != nil {
 		return err
 	}
-	fetchCtx, cancel := context.WithTimeout(ctx, patience+fetchWait)
+	fetchCtx, cancel := context.WithTimeout(ctx, time.Duration(q.o.FetchTimeoutMs)*time.Millisecond+fetchWait)
 	defer cancel()
 	answer, err := f.conn.Do(fetchCtx, req)
 	if err != nil {
@@ -313,7 +312,7 @@ func (q *Quorum) fetchChunk(ctx context.Context, conn *peer.Conn, id SnapshotID,
 	defer cancel()
 	req := kmsg.NewPtrFetchSnapshotRequest()
 	req.Version = 1
-	req.ClusterID, req.ReplicaID, req.MaxBytes = &q.o.ClusterID, q.self.ID, q.o.FetchMaxBytes
+	req.ClusterID, req.ReplicaID, req.MaxBytes = &q.o.ClusterID, q.self.ID, q.o.ChunkMaxBytes
 	p := kmsg.NewFetchSnapshotRequestTopicPartition()
 	p.CurrentLeaderEpoch, p.Position, p.ReplicaDirectoryID = epoch, position, q.self.DirID
 	p.SnapshotID.EndOffset, p.SnapshotID.Epoch = id.EndOffset, id.Epoch

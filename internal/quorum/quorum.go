@@ -85,9 +85,11 @@ type Options struct {
 	AutoJoin, Joined bool
 
 	ElectionTimeoutMs int32 // controller.quorum.election.timeout.ms: a follower that hears nothing stands after half to all of it; 0: 1,000
+	FetchTimeoutMs    int32 // controller.quorum.fetch.timeout.ms: a node without a vote looks for another leader after so long; 0: 2,000
 	RequestTimeoutMs  int32 // controller.quorum.request.timeout.ms; 0: 2,000
 	RetryBackoffMs    int32 // controller.quorum.retry.backoff.ms: before a node that did not answer is tried again; 0: 20
-	FetchMaxBytes     int32 // controller.quorum.fetch.max.bytes and fetch.snapshot.max.bytes; 0: 1 MiB
+	FetchMaxBytes     int32 // controller.quorum.fetch.max.bytes; 0: 1 MiB
+	ChunkMaxBytes     int32 // controller.quorum.fetch.snapshot.max.bytes; 0: 1 MiB
 
 	SegmentBytes       int   // metadata.log.segment.bytes; at most about SnapshotMaxBytes is made use of
 	SegmentMs          int64 // metadata.log.segment.ms
@@ -243,7 +245,9 @@ func (o *Options) setDefaults() {
 	o.ElectionTimeoutMs = cmp.Or(max(o.ElectionTimeoutMs, 0), 1000)
 	o.RequestTimeoutMs = cmp.Or(max(o.RequestTimeoutMs, 0), 2000)
 	o.RetryBackoffMs = cmp.Or(max(o.RetryBackoffMs, 0), 20)
+	o.FetchTimeoutMs = cmp.Or(max(o.FetchTimeoutMs, 0), 2000)
 	o.FetchMaxBytes = cmp.Or(max(o.FetchMaxBytes, 0), 1<<20)
+	o.ChunkMaxBytes = cmp.Or(max(o.ChunkMaxBytes, 0), 1<<20)
 }
 
 // checkPlace refuses a log in which this node can neither vote nor follow anybody.
