@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"moldau/internal/batch"
+	"moldau/internal/vfs"
+)
+
+func verify(args ...string) (code int, stdout, stderr string) {
+	var out, errs output
+	a := &app{stdout: &out, stderr: &errs}
+	code = a.run(append([]string{"verify-log"}, args...))
+	return code, out.String(), errs.String()
+}
+
+// writeFolder writes a data directory with one partition of ten batches, two records each.
+func writeFolder(t *testing.T) (dir, log string) {
+	t.Helper()
+	dir = t.TempDir()
+	folder := filepath.Join(dir, "orders-0")
+	var content []byte
+	for i := range int64(10) {
+		b := batch.NewBuilder(batch.BuildOptions{BaseOffset: 2 * i, LeaderEpoch: 1})
+		b.Add(batch.Record{Timestamp: 1000 + i, Value: []byte("first")})
+		b.Add(batch.Record{Timestamp: 1000 + i, Value: []byte("second")})
+		content = append(content, b.Build()...)
+	}
+	log = filepath.Join(folder, "00000000000000000000.log")
+	for path, text := range map[string]string{
+		log: string(content), filepath.Join(folder, "00000000000000000000.index"): "", filepath.Join(folder, "00000000000000000000.timeindex"): "",
+		filepath.Join(folder, "leader-epoch-checkpoint"): "0\n1\n1 0\n", filepath.Join(dir, ".kafka_cleanshutdown"): "",
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, log
+}
+
+func TestVerifyLog(t *testing.T) {
+	dir, log := writeFolder(t)
+	if code, stdout, stderr := verify(dir); code != exitOK || stdout != "4 files read, 0 damaged, 0 to be made anew\n" {
+		t.Fatalf("of good files: %d %q %q", code, stdout, stderr)
+	}
+	content, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := len(content) / 10
+	content[3*size+size-2] ^= 1 // in batch 3
+	content[7*size+10] = 0x55   // the length of batch 7
+	if err := os.WriteFile(log, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, arg := range []string{dir, filepath.Dir(log)} {
+		code, stdout, stderr := verify(arg)
+		if code != exitData || !strings.Contains(stdout, "damaged at offset 6: ") || !strings.Contains(stdout, "damaged at offset 14: ") ||
+			!strings.Contains(stdout, "the next that can be read is 8") || !strings.Contains(stdout, "the next that can be read is 16") || !strings.Contains(stderr, "1 of 4 files") {
+			t.Fatalf("%s: %d %q %q", arg, code, stdout, stderr)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(log), "leader-epoch-checkpoint"), []byte("nonsense"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, _ := verify("--output", "json", dir)
+	var files []verifiedFile
+	if err := json.Unmarshal([]byte(stdout), &files); err != nil || code != exitData || len(files) != 4 {
+		t.Fatalf("%d %v %s", code, err, stdout)
+	}
+	for _, f := range files {
+		switch filepath.Base(f.File) {
+		case "00000000000000000000.log":
+			if f.FirstDamaged == nil || *f.FirstDamaged != 6 || len(f.Damage) != 2 || f.Batches != 8 || f.DamagedBytes != int64(2*size) {
+				t.Errorf("%+v", f)
+			}
+		case "leader-epoch-checkpoint":
+			if f.Fault == "" {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+}
+
+// TestVerifyLogAfterACrash: a batch that was never written whole is no damage.
+func TestVerifyLogAfterACrash(t *testing.T) {
+	dir, log := writeFolder(t)
+	content, err := os.ReadFile(log)
+	if err == nil {
+		err = os.WriteFile(log, content[:len(content)-5], 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, _ := verify(dir); code != exitData || !strings.Contains(stdout, "damaged at offset 18") {
+		t.Fatalf("after a clean stop: %d %q", code, stdout)
+	}
+	if err := os.Remove(filepath.Join(dir, ".kafka_cleanshutdown")); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, _ := verify(dir); code != exitOK || !strings.Contains(stdout, "cuts them off") {
+		t.Fatalf("after a crash: %d %q", code, stdout)
+	}
+}
+
+func TestVerifyLogOfARunningNode(t *testing.T) {
+	dir, _ := writeFolder(t)
+	lock, err := vfs.NewOS().Lock(filepath.Join(dir, ".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if code, _, stderr := verify(dir); code != exitData || !strings.Contains(stderr, "a node uses") {
+		t.Fatalf("%d %q", code, stderr)
+	}
+	if code, stdout, stderr := verify("--running", dir); code != exitOK {
+		t.Fatalf("%d %q %q", code, stdout, stderr)
+	}
+	if code, _, stderr := verify(t.TempDir()); code != exitUsage || !strings.Contains(stderr, "holds no partition") {
+		t.Fatalf("%d %q", code, stderr)
+	}
+}
