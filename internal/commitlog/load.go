@@ -96,6 +96,12 @@ func (r *recovery) load(o Options) error {
 	if err != nil {
 		return err
 	}
+	if good, err := r.epochsBelong(epochs, from); err != nil {
+		return err
+	} else if !good {
+		r.logger.Warn("leader epoch checkpoint is not this log's, the log takes its place")
+		epochs = nil
+	}
 	if epochs == nil && from > r.segments[0].base {
 		// Epochs below the recovery point are only in the lost file and in the batches.
 		if epochs, err = r.findEpochs(from); err != nil {
@@ -299,6 +305,34 @@ func (r *recovery) readEpochs() (epochs, error) {
 		return nil, nil
 	}
 	return slices.Clip(append(epochs{}, e...)), nil
+}
+
+// epochsBelong tells whether the last epoch that begins below an offset does so in the log too.
+func (r *recovery) epochsBelong(e epochs, below kafka.Offset) (bool, error) {
+	e = e.cutEnd(below)
+	if len(e) == 0 {
+		return true, nil
+	}
+	last := e[len(e)-1]
+	w := r.files.window()
+	defer r.files.release(w)
+	views := append(slices.Clone(r.sealed), r.active.view)
+	i := len(views) - 1
+	for i > 0 && views[i].base > last.start {
+		i--
+	}
+	v := &views[i]
+	p, found, err := v.locateAny(w, max(last.start, v.base))
+	if err != nil || !found || v.knownAt(p.pos) || p.next > below {
+		return err == nil, err
+	}
+	f, err := v.log.pin()
+	if err != nil {
+		return false, err
+	}
+	defer v.log.unpin()
+	h, _, err := v.headerAt(w.of(f), p.pos)
+	return err == nil && h.LeaderEpoch() == last.epoch, err
 }
 
 // findEpochs reads the epochs of all batches below an offset.

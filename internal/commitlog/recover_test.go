@@ -31,6 +31,11 @@ func filled(t tb) (*vfs.Mem, Options, []byte) {
 	}
 	w.append(9, 1, true)
 	w.marker(9, false)
+	for i := range 12 { // so that the transaction index is a sealed segment's
+		w.append(int64(i%3), 1+i%3, false)
+	}
+	w.append(9, 1, true)
+	w.marker(9, false)
 	w.append(1, 1, false)
 	content := readAll(t, w.l, 0)
 	if err := w.l.Close(); err != nil {
@@ -69,6 +74,41 @@ func TestDamagedSideFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	whole, _ := mustOpen(t, o.on(mem.KillClone()))
+	answers := answersOf(t, whole)
+	whole.Abandon()
+	other := vfs.NewMem() // another log's files, for those of the same name
+	theirs := newWorld(t, other, other, smallConfig())
+	theirs.reopen(false)
+	for i := range 40 {
+		theirs.clk.ms += 777
+		theirs.append(int64(20+i%2), 1+i%4, i%8 == 0)
+		if i%8 == 0 {
+			theirs.marker(20, false)
+		}
+	}
+	if err := theirs.l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	swapped := func(name string) func([]byte) []byte {
+		ending := name[strings.LastIndex(name, ".")+1:]
+		entries, err := other.List(testDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if strings.HasSuffix(e.Name, ending) && e.Size > 0 {
+				return func([]byte) []byte {
+					b, err := vfs.ReadFile(other, filepath.Join(testDir, e.Name))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return b
+				}
+			}
+		}
+		return func(b []byte) []byte { return b }
+	}
 	damages := map[string]func([]byte) []byte{
 		"missing": nil,
 		"empty":   func([]byte) []byte { return []byte{} },
@@ -90,6 +130,7 @@ func TestDamagedSideFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		damages["swapped with another log's"] = swapped(e.Name)
 		for damage, apply := range damages {
 			for _, clean := range []bool{true, false} {
 				what := fmt.Sprintf("%s %s, clean=%v", e.Name, damage, clean)
@@ -110,6 +151,9 @@ func TestDamagedSideFiles(t *testing.T) {
 				}
 				if got := readAll(t, l, 0); !bytes.Equal(got, content) {
 					t.Fatalf("%s: log holds %v", what, offsets(t, got))
+				}
+				if got := answersOf(t, l); got != answers {
+					t.Fatalf("%s: answers\n%s\nwant\n%s", what, got, answers)
 				}
 				for offset := int64(0); offset < l.LogEnd(); offset++ { // by the index
 					r, err := l.Read(offset, ReadOptions{MaxBytes: 1, UpTo: l.LogEnd(), AtLeastOne: true})
@@ -132,6 +176,35 @@ func TestDamagedSideFiles(t *testing.T) {
 			}
 		}
 	}
+}
+
+// answersOf is what a log says to questions that its side files help with.
+func answersOf(t *testing.T, l *Log) string {
+	t.Helper()
+	var b strings.Builder
+	for ms := int64(startMs - 50); ms < startMs+1000; ms += 7 {
+		found, ok, err := l.OffsetForTimestamp(ms, l.LogEnd())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&b, ms, found, ok)
+	}
+	for upTo := int64(1); upTo <= l.LogEnd(); upTo += 9 {
+		found, ok, err := l.OffsetOfMaxTimestamp(upTo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&b, "newest below", upTo, found, ok)
+	}
+	aborted, err := l.AbortedTxns(0, l.LogEnd())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(&b, "aborted", aborted)
+	for offset := range l.LogEnd() {
+		fmt.Fprint(&b, l.EpochAt(offset), " ")
+	}
+	return b.String()
 }
 
 // TestDamagedLog: a flipped bit above the recovery point cuts the log there, wherever it is; below nobody looks.

@@ -241,20 +241,20 @@ func (l *Log) DeletePending(now time.Time) (left int, err error) {
 	return len(l.deleted), nil
 }
 
-// repairLocked makes the index files of damaged sealed segments anew.
+// repairLocked makes the index files of damaged segments anew.
 func (l *Log) repairLocked() error {
 	for i := range l.sealed {
 		v := l.sealed[i]
-		if !v.damaged.Load() {
+		if !v.damaged.Load() && !v.txnsBad.Load() {
 			continue
 		}
 		l.logger.Warn("index is damaged and made anew", "segment", v.base)
-		// A new identity, because readers of the old one look at the old files, which are given up when there are others.
-		s := l.segment(v.base)
-		s.log, s.txns = v.log, v.txns
-		s.holes.Store(v.holes.Load())
-		s.cold.Store(v.cold.Load())
-		repaired, err := l.reindex(s, v.size, v.next, v.aborted)
+		s := l.successor(v.segment)
+		aborted, err := l.retxn(&v)
+		if err != nil {
+			return err
+		}
+		repaired, err := l.reindex(s, v.size, v.next, aborted)
 		if err != nil {
 			return err
 		}
@@ -262,9 +262,32 @@ func (l *Log) repairLocked() error {
 		sealed[i] = repaired
 		l.sealed = sealed
 		l.publishLocked()
-		if err := errors.Join(v.offsets.close(), v.times.close()); err != nil {
+		if err := errors.Join(v.offsets.close(), v.times.close(), v.txns.close()); err != nil {
 			return err
 		}
 	}
+	if old := l.active.segment; old.txnsBad.Load() {
+		l.logger.Warn("transaction index is damaged and made anew", "segment", old.base)
+		aborted, err := l.retxn(&l.active.view)
+		if err != nil {
+			return err
+		}
+		s := l.successor(old)
+		s.offsets, s.times = old.offsets, old.times
+		l.active.segment, l.active.aborted = s, aborted
+		l.publishLocked()
+		return old.txns.close()
+	}
 	return nil
+}
+
+// successor returns a new identity for a segment whose index files are made anew: readers of the old one look at the old
+// files, which are given up when there are others.
+func (l *Log) successor(old *segment) *segment {
+	s := l.segment(old.base)
+	s.log = old.log
+	s.holes.Store(old.holes.Load())
+	s.cold.Store(old.cold.Load())
+	s.txnsChecked.Store(true)
+	return s
 }

@@ -26,6 +26,9 @@ type segment struct {
 	// nor verified by this run.
 	holes atomic.Pointer[[]hole]
 	cold  atomic.Int64
+	// txnsChecked says that the transaction index was compared with the batches, or made from them, by this run.
+	txnsChecked atomic.Bool
+	txnsBad     atomic.Bool // and does not belong to them
 	// maxTime is the largest timestamp of a sealed segment, once somebody has asked.
 	maxTime atomic.Pointer[TimestampOffset]
 }
@@ -239,13 +242,9 @@ func (v *view) maxTimestamp(w *window, sealed bool) (TimestampOffset, error) {
 	if known := v.maxTime.Load(); known != nil {
 		return *known, nil
 	}
-	entry, err := v.time.last(w)
+	found, err := v.newest(w)
 	if err != nil {
 		return TimestampOffset{}, err
-	}
-	found := v.max // there is none
-	if entry != nil {
-		found.Timestamp, found.Offset = entryTimestamp(entry), entryTimeOffset(entry, v.base)
 	}
 	v.maxTime.Store(&found)
 	return found, nil

@@ -81,13 +81,13 @@ func (b *Bounds) offsetForTimestamp(w *window, ts int64, upTo kafka.Offset) (Tim
 // firstSince returns the first record from an offset on with a timestamp of at least ts.
 func (v *view) firstSince(w *window, ts int64, from kafka.Offset) (found TimestampOffset, ok bool, err error) {
 	// Records after the batch that an entry names can be later than its timestamp; those before cannot.
-	entry, err := v.time.floor(w, func(e []byte) bool { return entryTimestamp(e) <= ts })
+	entry, any, err := v.timed(w, func(e []byte) bool { return entryTimestamp(e) <= ts })
 	if err != nil {
 		return found, false, err
 	}
 	start := from
-	if entry != nil {
-		start = max(from, entryTimeOffset(entry, v.base))
+	if any {
+		start = max(from, entry.Offset)
 	}
 	p, within, err := v.locateAny(w, start)
 	if err != nil || !within {
@@ -157,18 +157,18 @@ func (b *Bounds) offsetOfMaxTimestamp(w *window, upTo kafka.Offset) (TimestampOf
 // maxTimestampBefore is maxTimestamp of the batches that end at or before upTo.
 func (v *view) maxTimestampBefore(w *window, upTo kafka.Offset) (TimestampOffset, error) {
 	best := TimestampOffset{Timestamp: batch.NoTimestamp, Offset: v.base, LeaderEpoch: kafka.NoEpoch}
-	entry, err := v.time.floor(w, func(e []byte) bool { return entryTimeOffset(e, v.base) < upTo })
+	entry, any, err := v.timed(w, func(e []byte) bool { return entryTimeOffset(e, v.base) < upTo })
 	if err != nil {
 		return best, err
 	}
-	if entry != nil {
-		best.Timestamp, best.Offset = entryTimestamp(entry), entryTimeOffset(entry, v.base)
-	}
-	// The time index was brought up to date with each entry of the offset index, so only what follows the last of
-	// those can be newer.
-	pos, err := v.indexed(w, func(e []byte) bool { return entryOffset(e, v.base) < upTo })
-	if err != nil {
-		return best, err
+	pos := int64(0)
+	if any {
+		best = entry
+		// The time index was brought up to date with each entry of the offset index, so only what follows the last of
+		// those can be newer.
+		if pos, err = v.indexed(w, func(e []byte) bool { return entryOffset(e, v.base) < upTo }); err != nil {
+			return best, err
+		}
 	}
 	err = v.walk(w, pos, func(h batch.Batch, _, _ int64) (bool, error) {
 		if h.NextOffset() > upTo {

@@ -2,7 +2,9 @@ package commitlog
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
@@ -71,6 +73,28 @@ func (v *view) abortedTxns() ([]AbortedTxn, error) {
 	return all, nil
 }
 
+// repairedTxns returns the entries of a segment, or reports false after it has made a damaged index anew: the bounds are
+// others then.
+func (l *Log) repairedTxns(v *view, sealed bool) (all []AbortedTxn, good bool, err error) {
+	all, err = v.abortedTxns()
+	belongs := false
+	if err == nil {
+		belongs, err = l.txnsBelong(v, sealed)
+	}
+	if belongs || err != nil && !errors.Is(err, batch.ErrCorrupt) && !errors.Is(err, io.EOF) {
+		return all, true, err
+	}
+	v.txnsBad.Store(true)
+	l.reshape.Lock()
+	defer l.reshape.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return nil, false, err
+	}
+	return nil, false, l.repairLocked()
+}
+
 // AbortedTxns returns the aborted transactions that have records in [from, to), in the order in which they ended. A
 // consumer of committed records that reads that range has to know them.
 func (l *Log) AbortedTxns(from, to kafka.Offset) ([]AbortedTxn, error) {
@@ -78,9 +102,14 @@ func (l *Log) AbortedTxns(from, to kafka.Offset) ([]AbortedTxn, error) {
 	b := l.bounds.Load()
 	for i := b.floor(from); i <= len(b.sealed); i++ {
 		v := b.view(i)
-		all, err := v.abortedTxns()
+		all, good, err := l.repairedTxns(v, i < len(b.sealed))
 		if err != nil {
 			return nil, fmt.Errorf("aborted transactions of %s: %w", l.tp, err)
+		}
+		if !good {
+			b = l.bounds.Load()
+			found, i = nil, b.floor(from)-1
+			continue
 		}
 		for _, t := range all {
 			if t.LastOffset >= from && t.FirstOffset < to {
