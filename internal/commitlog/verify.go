@@ -229,7 +229,7 @@ func entriesFault(content []byte, width int, good func(entry []byte) bool) strin
 
 // small checks a file that is read whole.
 func (v *verification) small(e vfs.Entry) error {
-	parse := func([]byte) error { return nil }
+	var parse func(b []byte) error
 	switch suffix := filepath.Ext(e.Name); {
 	case suffix == snapshotSuffix:
 		parse = func(b []byte) error { _, err := parseSnapshot(b, 0); return err }

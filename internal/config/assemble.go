@@ -57,6 +57,7 @@ func (l *loader) assemble() Node {
 		Producers: Producers{ExpiryMs: l.int32("producer.id.expiration.ms"), ExpiryCheckMs: l.int32("producer.id.expiration.check.interval.ms")},
 		Retention: Retention{CheckMs: l.int64("log.retention.check.interval.ms")},
 		Cleaner:   l.cleaner(),
+		Scrub:     Scrub{BytesPerSecond: l.int64("log.scrub.bytes.per.second"), IntervalMs: l.int64("log.scrub.interval.ms")},
 		Groups: Groups{
 			Partitions:        l.int32("offsets.topic.num.partitions"),
 			ReplicationFactor: int16(l.int32("offsets.topic.replication.factor")),

@@ -25,6 +25,7 @@ type Node struct {
 	Producers Producers
 	Retention Retention
 	Cleaner   Cleaner
+	Scrub     Scrub
 	Groups    Groups
 }
 
@@ -163,6 +164,12 @@ type Producers struct {
 // Retention is the background work that deletes old segments.
 type Retention struct {
 	CheckMs int64
+}
+
+// Scrub is the background work that looks for damage.
+type Scrub struct {
+	BytesPerSecond int64 // 0 = it does not run
+	IntervalMs     int64
 }
 
 // Cleaner is the background work that compacts logs.

@@ -177,6 +177,7 @@ func (n *Node) openStore() error {
 		ProducerExpiryMs:  int64(cfg.Producers.ExpiryMs),
 		ProducerInterval:  milliseconds(cfg.Producers.ExpiryCheckMs),
 		Cleaner:           cleanerOptions(cfg.Cleaner),
+		Scrub:             storage.ScrubOptions{BytesPerSecond: cfg.Scrub.BytesPerSecond, Interval: milliseconds(cfg.Scrub.IntervalMs)},
 	})
 	if err != nil {
 		return &dataError{err}

@@ -20,7 +20,7 @@
 //  7. A folder is an open log's, a known closed one's, or named -delete, -stray or -future. It is never two logs'.
 //  8. What an unclean start has to read is bounded per directory (Options.RecoveryBytes), however many logs there are.
 //
-// Goroutines: per directory one syncer and one keeper (journal, checkpoints, space); one for retention and removal, one for compaction and as
+// Goroutines: per directory one syncer and one keeper (journal, checkpoints, space); one for retention and removal, one to look for damage, one for compaction and as
 // many for its jobs as it has threads; and
 // jobs of Run, a goroutine each at most Options.RecoveryThreads per directory at a time. All are started by Start or Run
 // and waited for by Stop. Everything exported is safe for concurrent use, except what says otherwise.

@@ -286,6 +286,7 @@ func (s *Store) Delete(l *Log) error {
 		return err
 	}
 	s.cleaner.leave(l)
+	s.scrubber.leave(l)
 	l.use.Lock()
 	defer l.use.Unlock()
 	if l.gone.Swap(true) {

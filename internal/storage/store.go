@@ -42,6 +42,7 @@ type Options struct {
 	ProducerExpiryMs   int64         // producer.id.expiration.ms; 1 day
 	ProducerInterval   time.Duration // producer.id.expiration.check.interval.ms; 10 minutes
 	Cleaner            CleanerOptions
+	Scrub              ScrubOptions
 	RecoveryBytes      int64 // most that an unclean start has to read per directory, about; 256 MiB
 }
 
@@ -71,6 +72,7 @@ type Store struct {
 	workers   *workers
 	retention *retention
 	cleaner   *cleaner
+	scrubber  *scrubber
 	failures  chan *Directory
 
 	stop    chan struct{}
@@ -106,6 +108,7 @@ func OpenDirectories(o Options) (*Store, error) {
 	s.producerExpiryMs.Store(o.ProducerExpiryMs)
 	s.retention = newRetention(s)
 	s.cleaner = newCleaner(s)
+	s.scrubber = newScrubber(s)
 	if err := s.openDirectories(); err != nil {
 		return nil, errors.Join(err, s.closeDirectories())
 	}
@@ -350,6 +353,7 @@ func (s *Store) Start() error {
 	}
 	s.running.Go(func() { s.retention.run(s.stop) })
 	s.running.Go(func() { s.cleaner.run(s.stop) })
+	s.running.Go(func() { s.scrubber.run(s.stop) })
 	return nil
 }
 
