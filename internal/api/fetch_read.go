@@ -55,8 +55,9 @@ func (g *fetching) look() {
 		g.bytes += f.result.bytes
 		switch {
 		case f.result.err == nil:
-			// A follower is told at once of a new watermark: its own consumers wait for it.
-			learns := g.s.follower && !g.full && f.result.answer.HighWatermark != f.highWatermark
+			// A follower is told at once of a new watermark, for which its own consumers wait, and of a new log start, for
+			// which those wait who delete records.
+			learns := g.s.follower && !g.full && (f.result.answer.HighWatermark != f.highWatermark || f.result.answer.LogStartOffset != f.logStart)
 			g.urgent = g.urgent || learns || f.result.answer.DivergingEpoch != nil || f.result.elsewhere
 		case unknown(f.result.err):
 			g.unknown++

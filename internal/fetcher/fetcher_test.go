@@ -252,3 +252,50 @@ func TestLeaderFails(t *testing.T) {
 		}
 	})
 }
+
+// TestDeletedRecordsAreDeletedEverywhere: DeleteRecords is done when the followers have deleted them too, which they hear of
+// with their next fetch and tell with the one after it.
+func TestDeletedRecordsAreDeletedEverywhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 2)
+		defer w.stop()
+		both := []kafka.NodeID{1, 2}
+		w.lead("t", 0, 0, both, 1, both...)
+		w.within(time.Second, w.nodes[1].produce("t", 0, 5))
+		time.Sleep(time.Second)
+		_, waiter, err := w.nodes[1].partition("t", 0).DeleteRecords(3)
+		w.must(err)
+		if waiter == nil {
+			t.Fatal("nobody waits for the follower")
+		}
+		w.within(100*time.Millisecond, waiter)
+		if start := w.nodes[2].partition("t", 0).LogStart(); start != 3 {
+			t.Errorf("the follower begins at %d", start)
+		}
+	})
+}
+
+// TestFollowersBeginWhereTheLeaderDoes: a follower whose next record has been deleted meanwhile, or that never had one, asks
+// for the leader's bounds and goes on from its start; also when that lies inside of a batch.
+func TestFollowersBeginWhereTheLeaderDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 2)
+		defer w.stop()
+		both := []kafka.NodeID{1, 2}
+		w.lead("t", 0, 0, both, 1, both...)
+		w.within(time.Second, w.nodes[1].produce("t", 0, 2))
+		w.nodes[2].stop(false)
+		w.lead("t", 0, 1, []kafka.NodeID{1}, 1, 1)
+		w.within(time.Second, w.nodes[1].produce("t", 0, 5))
+		_, _, err := w.nodes[1].partition("t", 0).DeleteRecords(4)
+		w.must(err)
+		w.lead("t", 0, 2, both, 1, 1)
+		w.apply(registration(2, 2))
+		w.nodes[2].start()
+		time.Sleep(3 * time.Second)
+		p := w.nodes[2].partition("t", 0)
+		if p.LogStart() != 4 || p.LogEnd() != 7 || p.HighWatermark() != 7 {
+			t.Errorf("the follower has [%d, %d) with watermark %d, want [4, 7)\n%s", p.LogStart(), p.LogEnd(), p.HighWatermark(), w.log.String())
+		}
+	})
+}

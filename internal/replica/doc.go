@@ -2,7 +2,8 @@
 // waits for them.
 //
 // It owns the role and leader epoch in force, the high watermark, the progress of followers and the wishes to change the
-// in-sync set, the waiters of producers and the watches of fetches, and the way from metadata to open logs. It does not
+// in-sync set, the waiters of producers and the watches of fetches, which replica is nearest to a consumer, and the way from
+// metadata to open logs, with what the controller has to know of where those lie. It does not
 // own bytes or files (storage, commitlog), what the in-sync set is (the controller), the loops that fetch for a follower
 // (fetcher), or the checking of what clients send (batch, api).
 //
@@ -13,7 +14,8 @@
 //  3. A record counts only if the leader epoch was still in force after its write: Append looks again.
 //  4. A Waiter ends exactly once: when its offset is reached, or with the error that says why it never will be here.
 //  5. Apply never waits for a disk. What it ends, it ends at once; what it begins, a worker of the Store begins.
-//  6. What a reader has not seen marks its Watch, if the Watch was attached before the reader looked.
+//  6. A follower's progress counts only from the incarnation of its broker that is registered (KIP-903).
+//  7. What a reader has not seen marks its Watch, if the Watch was attached before the reader looked.
 //
 // Goroutines: none of its own. Methods run on the callers' goroutines, synced on the Store's syncers, reconcile on the
 // Store's workers, one at a time for a partition name. Everything exported is safe for concurrent use, except Set.Apply,
@@ -31,6 +33,9 @@
 //     replicas whose joining the controller has not yet answered.
 //   - A log is synced at once only for those who wait: Hurry, called once with all Waiters of a request, or a Watch that is
 //     attached. Without either it is a matter of some milliseconds.
+//   - A follower that has everything is read by no fetch: with each fetch of its session (Set.Heard) it is level anew, and
+//     only an append makes it be looked at. So an idle partition costs nothing and yet never looks late.
+//   - A wish whose outcome is not known stays, and the watermark waits for its members: see WishFailed.
 //   - AwaitEnd exists because a leader alone in the in-sync set moves the watermark only at its next sync: without it a
 //     client that was acked with acks=1 could ask for the latest offset and not see its own record.
 package replica
