@@ -46,6 +46,8 @@ func TestScriptsPassTheirArgumentsOn(t *testing.T) {
 		{"kafka-e2e-latency.sh", "-x", "ran e2e-latency -x\n"},
 		{"kafka-verifiable-producer.sh", "-x", "ran verifiable-producer -x\n"},
 		{"kafka-verifiable-consumer.sh", "-x", "ran verifiable-consumer -x\n"},
+		{"kafka-reassign-partitions.sh", "-x", "ran reassign-partitions -x\n"},
+		{"kafka-leader-election.sh", "-x", "ran leader-election -x\n"},
 		{"kafka-dump-log.sh", "-x", "ran dump-log -x\n"},
 		{"kafka-delete-records.sh", "-x", "ran delete-records -x\n"},
 		{"kafka-log-dirs.sh", "-x", "ran log-dirs -x\n"},

@@ -214,6 +214,7 @@ func TestEveryToolHelps(t *testing.T) {
 		"producer-perf-test": {"--topic", "t", "--num-records", "1", "--record-size", "1"}, "consumer-perf-test": {"--topic", "t", "--num-records", "1"},
 		"e2e-latency": {"--topic", "t", "--num-records", "1", "--record-size", "1"}, "verifiable-producer": {"--topic", "t"},
 		"verifiable-consumer": {"--topic", "t", "--group-id", "g"}, "tail": {"t"}, "delete-records": {"--offset-json-file", file}, "get-offsets": {}, "broker-api-versions": {},
+		"drain": {"1"}, "reassign-partitions": {"--list"}, "leader-election": {"--election-type", "preferred", "--all-topic-partitions"},
 	}
 	dead := &cluster{address: "127.0.0.1:1"}
 	for _, cmd := range (&app{}).root().Commands() {
