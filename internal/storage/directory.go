@@ -261,7 +261,7 @@ func (d *Directory) writeCleanMark(brokerEpoch int64) error {
 func (d *Directory) adoptCheckpoints(journalFound bool) error {
 	var contents [3]checkpoint
 	var prints [3]uint64
-	foreign := false
+	var foreign [3]bool
 	for i, name := range checkpointFiles() {
 		path := filepath.Join(d.path, name)
 		text, err := vfs.ReadFile(d.o.FS, path)
@@ -276,9 +276,17 @@ func (d *Directory) adoptCheckpoints(journalFound bool) error {
 			continue
 		}
 		prints[i] = fingerprint(text)
-		foreign = foreign || prints[i] != d.journal.written[i][0] && prints[i] != d.journal.written[i][1]
+		foreign[i] = prints[i] != d.journal.written[i][0] && prints[i] != d.journal.written[i][1]
 	}
-	if !foreign {
+	if foreign == [3]bool{} {
+		return nil
+	}
+	// A log start that is too high deletes all below. Kafka moves recovery points when it has run, and leaves its own
+	// registration's epoch when it stops.
+	lone := foreign == [3]bool{2: true}
+	ours := d.clean && d.cleanEpoch >= 0 && d.cleanEpoch == d.journal.brokerEpoch()
+	if journalFound && (lone || ours) {
+		d.logger.Warn("a checkpoint file is not what this program wrote, and no other has run here since; the journal is believed", "dir", d.path)
 		return nil
 	}
 	if journalFound {
