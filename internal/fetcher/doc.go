@@ -14,7 +14,7 @@
 // waited for by Stop. Everything of a loop but its inbox belongs to its goroutine. Apply and Stop may be called from any.
 //
 // Files: fetcher.go (which loop), loop.go (what happens in which order), follower.go (one partition), flight.go (a request
-// under way), session.go (what the leader remembers), answer.go (what is done with an answer), outside.go (offsets that
+// under way), buffer.go (its memory), session.go (what the leader remembers), answer.go (what is done with an answer), outside.go (offsets that
 // the leader does not have).
 //
 // Not obvious:

@@ -23,6 +23,7 @@ type flight struct {
 	loop     *loop
 	dialling chan dialled // nil: nobody dials
 	conn     *peer.Conn   // nil: none
+	buffer   *buffer      // of conn
 	call     *peer.Call   // nil: none
 	timer    *time.Timer  // ends the wait for an answer, or else a pause
 	failures int          // in a row
@@ -32,8 +33,9 @@ type flight struct {
 }
 
 type dialled struct {
-	conn *peer.Conn
-	err  error
+	conn   *peer.Conn
+	buffer *buffer
+	err    error
 }
 
 // idle reports whether a request may be sent.
@@ -55,10 +57,11 @@ func (f *flight) connect() {
 	owner.running.Go(func() {
 		ctx, cancel := context.WithTimeout(owner.ctx, owner.o.Timeout)
 		defer cancel()
+		b := &buffer{}
 		conn, err := peer.Dial(ctx, address, peer.Options{
-			Dial: owner.o.Dial, ClientID: fmt.Sprintf("broker-%d-fetcher-%d", owner.o.NodeID, f.loop.at.shard), MaxBytes: owner.o.MaxResponseBytes,
+			Buffer: b.get, Dial: owner.o.Dial, ClientID: fmt.Sprintf("broker-%d-fetcher-%d", owner.o.NodeID, f.loop.at.shard), MaxBytes: owner.o.MaxResponseBytes,
 		})
-		c <- dialled{conn, err}
+		c <- dialled{conn, b, err}
 		f.loop.post(nil)
 	})
 }
@@ -81,7 +84,7 @@ func (f *flight) connected() {
 			f.fail(d.err)
 			return
 		}
-		f.conn = d.conn
+		f.conn, f.buffer = d.conn, d.buffer
 	default:
 	}
 }

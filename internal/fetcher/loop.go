@@ -67,7 +67,9 @@ func (l *loop) run() {
 		l.readInbox()
 		for _, fl := range []*flight{&l.main, &l.aside} {
 			if resp := fl.collect(); resp != nil {
+				b := fl.buffer // the answer may end the connection
 				l.answered(fl, resp)
+				b.done(len(resp.Topics) > 0)
 			}
 		}
 		l.readSynced()

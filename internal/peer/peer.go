@@ -25,6 +25,8 @@ type Options struct {
 	SoftwareName    string // told to the other side with ApiVersions (KIP-511); "": moldau
 	SoftwareVersion string // "": unknown
 	MaxBytes        int    // largest response taken; 0: 100 MiB
+	// Buffer gives the memory for a response as wire.ReadFrame asks for it, of which what is decoded may be a part; nil: make.
+	Buffer func(n int) []byte
 }
 
 const (
@@ -242,7 +244,7 @@ func (c *Conn) readLoop() {
 }
 
 func (c *Conn) readOne(in io.Reader) error {
-	frame, err := wire.ReadFrame(in, c.o.MaxBytes, func(n int) []byte { return make([]byte, n) })
+	frame, err := wire.ReadFrame(in, c.o.MaxBytes, c.o.Buffer)
 	if err != nil {
 		return err
 	}
