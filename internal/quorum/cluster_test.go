@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -56,8 +57,15 @@ func TestSnapshotForAVoter(t *testing.T) {
 		}
 		w.start(away.self.ID)
 		w.agreed(want...)
-		if heard := away.r.heard(); len(heard) > 5 {
-			t.Errorf("it heard %q, want two snapshots and little else", heard)
+		// Messages that waited while it was down may bring some of the first records; the others are in no log any more.
+		snapshots := 0
+		for _, call := range away.r.heard() {
+			if strings.HasPrefix(call, "snapshot ") {
+				snapshots++
+			}
+		}
+		if snapshots != 2 {
+			t.Errorf("it heard %q, want two snapshots", away.r.heard())
 		}
 		w.propose(leader, epoch, "after")
 		w.agreed(append(want, "after")...)

@@ -159,6 +159,13 @@ func (q *Quorum) followOnce(ctx context.Context, f *follower) error {
 	if !known || p.CurrentLeader.LeaderEpoch < 1 {
 		return fmt.Errorf("fetch of %s: the answer names no leader", TopicName)
 	}
+	q.mu.Lock()
+	epoch := q.epoch
+	q.mu.Unlock()
+	if p.CurrentLeader.LeaderEpoch < epoch {
+		// It stood for election when it still had a vote. What it promised then holds, so raft takes nothing older.
+		return fmt.Errorf("node %d leads epoch %d, and this node has seen epoch %d: it can follow after the next election", leader.ID, p.CurrentLeader.LeaderEpoch, epoch)
+	}
 	return q.takeFetched(ctx, f, p, leader, commit)
 }
 
