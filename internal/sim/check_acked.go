@@ -31,7 +31,8 @@ func (h *History) read(p Partition, known knowledge, got []record, highWatermark
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.ofLocked(p)
-	if highWatermark < known.highWatermark && h.losses == known.losses {
+	// A leader that has just been elected learns from its followers how far the watermark has come.
+	if highWatermark < known.highWatermark && h.losses == known.losses && !h.fleet {
 		h.faultLocked("%v has the high watermark %d after %d", p, highWatermark, known.highWatermark)
 	}
 	t.highWatermark = max(t.highWatermark, highWatermark)

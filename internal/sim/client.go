@@ -21,17 +21,18 @@ const attempt = 3 * time.Second
 type client struct {
 	world   *World
 	name    string
-	address string
+	seeds   []string
 	dial    func(ctx context.Context, address string) (net.Conn, error)
 	rng     *rand.Rand
 	topics  *catalogue
 	history *History
 
-	conn *peer.Conn
+	conns map[string]*peer.Conn
+	route route
 }
 
-func newClient(w *World, n *Network, name, address string, topics *catalogue, h *History) *client {
-	c := &client{world: w, name: name, address: address, dial: n.Dial(name), topics: topics, history: h}
+func newClient(w *World, n *Network, name string, seeds []string, topics *catalogue, h *History) *client {
+	c := &client{world: w, name: name, seeds: seeds, conns: make(map[string]*peer.Conn), dial: n.Dial(name), topics: topics, history: h}
 	var salt uint64
 	for _, b := range []byte(name) {
 		salt = salt*31 + uint64(b)
@@ -40,28 +41,42 @@ func newClient(w *World, n *Network, name, address string, topics *catalogue, h 
 	return c
 }
 
-// do sends one request, over a new connection if there is none.
+// do sends one request to whoever is to answer it.
 func (c *client) do(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
-	if c.conn == nil {
-		conn, err := peer.Dial(ctx, c.address, peer.Options{Dial: c.dial, ClientID: c.name, SoftwareName: "sim", SoftwareVersion: "1"})
+	address, err := c.find(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return c.ask(ctx, address, req)
+}
+
+// ask sends one request to one node, over a new connection if there is none.
+func (c *client) ask(ctx context.Context, address string, req kmsg.Request) (kmsg.Response, error) {
+	conn := c.conns[address]
+	if conn == nil {
+		var err error
+		conn, err = peer.Dial(ctx, address, peer.Options{Dial: c.dial, ClientID: c.name, SoftwareName: "sim", SoftwareVersion: "1"})
 		if err != nil {
 			return nil, err
 		}
-		c.conn = conn
+		c.conns[address] = conn
 	}
-	resp, err := c.conn.Do(ctx, req)
+	resp, err := conn.Do(ctx, req)
 	if err != nil {
-		c.close()
+		conn.Close()
+		delete(c.conns, address)
 	}
 	return resp, err
 }
 
 func (c *client) close() {
-	if c.conn != nil {
-		c.conn.Close()
-		c.conn = nil
+	for _, address := range c.seeds {
+		if conn := c.conns[address]; conn != nil {
+			conn.Close()
+			delete(c.conns, address)
+		}
 	}
 }
 
@@ -82,8 +97,9 @@ func (c *client) insist(ctx context.Context, what string, try func() error) bool
 }
 
 // rest waits a little, as a client does after a failure. No two clients wake at the same instant: the order in which they
-// would then go on is not the driver's to choose.
+// would then go on is not the driver's to choose. Who is where is asked again afterwards.
 func (c *client) rest(ctx context.Context) {
+	c.route = route{}
 	timer := time.NewTimer(20*time.Millisecond + time.Duration(c.rng.Int64N(int64(80*time.Millisecond))))
 	defer timer.Stop()
 	select {

@@ -15,7 +15,6 @@ import (
 
 const (
 	partitions = 3
-	address    = "n1:9092"
 	// patience is how long a healthy node may take for anything: to start, to be found writable, to be read to the end.
 	patience = 10 * time.Second
 )
@@ -32,18 +31,17 @@ type Outcome struct {
 	Trace   []string // every event, if it was asked for
 }
 
-// course is one run: a node, clients, faults, and at the end a quiet time in which everything must work and all that was
+// course is one run: a node or a cluster, clients, faults, and at the end a quiet time in which everything must work and all that was
 // promised must be there.
 type course struct {
 	plan    Plan
 	world   *World
 	network *Network
-	host    *Host
+	hosts   []*Host
 	topics  *catalogue
 	history *History
 	rng     *rand.Rand
 	clients *crew
-	full    bool // the disk is
 	calm    bool // nothing is to go wrong any more
 	out     Outcome
 }
@@ -54,12 +52,17 @@ type Options struct {
 	Whole  bool                // keep the whole trace
 	Wrap   func(vfs.FS) vfs.FS // a planted bug between node and disk; nil: none
 	Alter  func(*Plan)         // what the node is told, and the checkers are not; nil: nothing
+	Fleet  bool                // three nodes
 }
 
 // Run lets one seed take its course. It must be called inside a synctest bubble, with the global randomness seeded.
 func Run(seed uint64, o Options) Outcome {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	plan := Draw(rng) // as planOf
+	draw := Draw // as planOf
+	if o.Fleet {
+		draw = DrawFleet
+	}
+	plan := draw(rng)
 	w := NewWorld(seed)
 	w.whole = o.Whole
 	c := &course{
@@ -70,13 +73,16 @@ func Run(seed uint64, o Options) Outcome {
 	if o.Alter != nil {
 		o.Alter(&plan)
 	}
-	var err error
-	if c.host, err = NewHost(w, c.network, "n1", plan.properties(), o.Logger); err != nil {
-		c.fail("%v", err)
-		return c.out
-	}
-	if o.Wrap != nil {
-		c.host.wrap = o.Wrap
+	for place := range plan.Nodes {
+		h, err := NewHost(w, c.network, hostName(place), plan.properties(place), o.Logger)
+		if err != nil {
+			c.fail("%v", err)
+			return c.out
+		}
+		if o.Wrap != nil {
+			h.wrap = o.Wrap
+		}
+		c.hosts = append(c.hosts, h)
 	}
 	c.run()
 	if !c.broken() {
@@ -107,13 +113,18 @@ func (c *course) mark(broken string) {
 func (c *course) broken() bool { return len(c.out.Broken) > 0 }
 
 func (c *course) run() {
-	c.start()
+	for _, h := range c.hosts {
+		c.start(h)
+	}
+	for _, h := range c.hosts {
+		c.settle(h)
+	}
 	c.hire()
 	for range 3 + c.rng.IntN(4) {
 		if c.broken() {
 			break
 		}
-		for range 500 + c.rng.IntN(2500) {
+		for range (500 + c.rng.IntN(2500)) * c.plan.Nodes {
 			c.world.Step()
 		}
 		c.look()
@@ -129,69 +140,107 @@ func (c *course) run() {
 		c.heal()
 	}
 	c.quiet()
-	switch {
-	case c.broken():
-		_ = c.host.Die(false, c.rng) // whatever it hangs in, it ends
-	default:
-		if err := c.host.Stop(); err != nil {
-			c.fail("last stop: %v", err)
+	for _, h := range c.hosts {
+		switch {
+		case h.life == nil:
+		case c.broken():
+			_ = h.Die(false, c.rng) // whatever it hangs in, it ends
+		default:
+			if err := h.Stop(); err != nil {
+				c.fail("last stop: %v", err)
+			}
 		}
 	}
 }
 
 // look sees to what has happened since the last fault.
 func (c *course) look() {
-	if c.full && c.rng.IntN(2) == 0 {
-		c.relieve()
-	}
-	switch {
-	case c.harmed():
-		c.repair()
-	case c.host.Failed():
-		c.fail("the node has failed though its disk has not: %v", c.host.life.node.Err())
+	for _, h := range c.hosts {
+		if h.full && c.rng.IntN(2) == 0 {
+			c.relieve(h)
+		}
+		switch {
+		case c.broken():
+			return
+		case h.life == nil:
+			if c.rng.IntN(2) == 0 {
+				c.start(h)
+			}
+		case h.harmed():
+			c.repair(h)
+		case closed(h.life.settled)() && h.life.err != nil:
+			c.settle(h)
+		case h.Failed():
+			c.fail("%s has failed though its disk has not: %v", h.name, h.life.node.Err())
+		}
 	}
 }
 
-// start starts the node, whose disk may have an error and which may die again while it recovers.
-func (c *course) start() {
+// revive starts a node that has just ended, sooner or later: others have to do without it for a while.
+func (c *course) revive(h *Host) {
+	if len(c.hosts) == 1 || c.rng.IntN(3) == 0 {
+		c.start(h)
+	}
+}
+
+// start starts a node, whose disk may have an error and which may die again while it recovers. One that is alone is waited for;
+// one of several may need the others.
+func (c *course) start(h *Host) {
 	for {
-		if err := c.host.Start(); err != nil {
+		if err := h.Start(); err != nil {
 			c.fail("%v", err)
 			return
 		}
 		if c.plan.has(DiskError) && !c.calm && c.rng.IntN(4) == 0 {
-			c.host.life.disk.expect(c.trouble())
+			h.life.disk.expect(c.trouble())
 		}
 		if c.plan.deadly() && !c.calm && c.rng.IntN(4) == 0 {
 			for range c.rng.IntN(200) {
 				c.world.Step()
 			}
-			c.die(c.plan.has(PowerLoss))
+			c.die(h, c.plan.has(PowerLoss))
 			continue
 		}
-		if c.full && !c.world.Within(2*time.Second, closed(c.host.life.settled)) {
-			c.relieve() // until then it may have to wait for space
-		}
-		err := c.host.Started(2 * time.Minute)
-		switch {
-		case err == nil:
-			return
-		case c.full && errors.Is(err, syscall.ENOSPC):
-			c.relieve()
-		case !c.harmed():
-			c.fail("start: %v", err)
-			return
-		}
-		c.host.life.disk.expect(nil)
-		_ = c.host.Stop() // of what never started: only to wait for its end
+		break
+	}
+	if len(c.hosts) == 1 {
+		c.settle(h)
 	}
 }
 
-func (c *course) die(power bool) {
-	if power && c.plan.Lazy {
-		c.history.survived(durable(c.host.mem, c.plan.dirs()))
+// settle waits until a node serves, and starts it again if its disk was in the way.
+func (c *course) settle(h *Host) {
+	for !c.broken() {
+		if h.life == nil {
+			c.start(h)
+			continue
+		}
+		if h.full && !c.world.Within(2*time.Second, closed(h.life.settled)) {
+			c.relieve(h) // until then it may have to wait for space
+		}
+		err := h.Started(2 * time.Minute)
+		switch {
+		case err == nil:
+			return
+		case h.full && errors.Is(err, syscall.ENOSPC):
+			c.relieve(h)
+		case !h.harmed():
+			c.fail("start: %v", err)
+			return
+		}
+		h.life.disk.expect(nil)
+		_ = h.Stop() // of what never started: only to wait for its end
+		if err := h.Start(); err != nil {
+			c.fail("%v", err)
+		}
 	}
-	if err := c.host.Die(power, c.rng); err != nil {
+}
+
+func (c *course) die(h *Host, power bool) {
+	if power && c.plan.Lazy {
+		c.history.survived(durable(h.mem, c.plan.dirs()))
+	}
+	if err := h.Die(power, c.rng); err != nil {
 		c.fail("%v", err)
 	}
 }
@@ -199,6 +248,9 @@ func (c *course) die(power bool) {
 // hire lets the clients begin. Topics that stay are made first.
 func (c *course) hire() {
 	configs := map[string]string{"internal.segment.bytes": "4096", "file.delete.delay.ms": "100"} // segments roll within a run
+	if c.plan.MinISR > 1 {
+		configs["min.insync.replicas"] = fmt.Sprint(c.plan.MinISR)
+	}
 	if c.plan.Large {
 		configs["internal.segment.bytes"] = "65536"
 	}
@@ -237,7 +289,7 @@ func (c *course) hire() {
 }
 
 func (c *course) client(name string) *client {
-	return newClient(c.world, c.network, name, address, c.topics, c.history)
+	return newClient(c.world, c.network, name, c.plan.brokers(), c.topics, c.history)
 }
 
 // quiet is the time after the last fault: every partition takes records and can be read to its end, before long.
@@ -251,6 +303,9 @@ func (c *course) quiet() {
 	end := time.Now().Add(patience)
 	for i, p := range c.topics.all() {
 		c.check(fmt.Sprintf("checker%d", i), end, p.String(), func(ctx context.Context, checker *client) { checker.checkAlive(ctx, p) })
+	}
+	if len(c.hosts) > 1 && !c.broken() {
+		c.checkReplicas()
 	}
 	if c.plan.Group {
 		c.check("auditor", time.Now().Add(patience), "the group", func(ctx context.Context, checker *client) { checker.checkGroup(ctx) })

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +14,8 @@ import (
 // Plan is what a run has: each seed draws its own few features and faults, because a fault that is always there hides
 // what happens without it (swarm testing; Groce and others, 2012).
 type Plan struct {
+	Nodes         int  // 1, or 3 of one cluster with every partition on each
+	MinISR        int  // min.insync.replicas of topics
 	Lazy          bool // log.flush.before.ack=false
 	Dirs          int  // log.dirs
 	Idempotent    bool // one of the producers is
@@ -38,17 +41,25 @@ const (
 	SlowDisk  // some operations of the disk do not end for a while
 	FullDisk  // and has space again later
 	DiskError // an operation fails; the node is started again
+	Cut       // one node does not hear another for a while, or neither does the other
+	Isolation // one node and all others do not hear each other for a while
+	Blackout  // every node loses power
 	faultKinds
 )
 
+// soleFaults is how many kinds there are for one node alone.
+const soleFaults = int(Cut)
+
 func (f Fault) String() string {
-	return [...]string{"clean stop", "kill", "power loss", "reset", "slow peer", "slow disk", "full disk", "disk error"}[f]
+	return [...]string{"clean stop", "kill", "power loss", "reset", "slow peer", "slow disk", "full disk", "disk error",
+		"cut", "isolation", "blackout"}[f]
 }
 
 // Draw makes a plan.
 func Draw(rng *rand.Rand) Plan {
 	one := func(in int) bool { return rng.IntN(in) == 0 }
 	p := Plan{
+		Nodes: 1, MinISR: 1,
 		Lazy: one(6), Dirs: 1, Idempotent: !one(3), Recreate: one(4), DeleteRecords: one(4),
 	}
 	if one(4) {
@@ -58,7 +69,7 @@ func Draw(rng *rand.Rand) Plan {
 		p.RetainBytes = 8192 << rng.IntN(3)
 	}
 	p.Large, p.Snapshots = one(4), one(4)
-	for f := range faultKinds {
+	for f := range Fault(soleFaults) {
 		if one(3) {
 			p.Faults = append(p.Faults, f)
 		}
@@ -70,6 +81,23 @@ func Draw(rng *rand.Rand) Plan {
 	return p
 }
 
+// DrawFleet makes a plan for a cluster of three.
+func DrawFleet(rng *rand.Rand) Plan {
+	one := func(in int) bool { return rng.IntN(in) == 0 }
+	p := Plan{
+		Nodes: 3, MinISR: 1 + rng.IntN(2), Dirs: 1, Idempotent: !one(3), Recreate: one(4), Large: one(4), Snapshots: one(4), Group: one(2),
+	}
+	for f := range faultKinds {
+		if f != FullDisk && one(3) {
+			p.Faults = append(p.Faults, f)
+		}
+	}
+	if !p.deadly() {
+		p.Faults = append(p.Faults, Kill+Fault(rng.IntN(2)))
+	}
+	return p
+}
+
 // deadly tells whether nodes die.
 func (p Plan) deadly() bool {
 	return slices.Contains(p.Faults, Kill) || slices.Contains(p.Faults, PowerLoss)
@@ -78,23 +106,44 @@ func (p Plan) deadly() bool {
 // has tells whether a kind of fault is in the plan.
 func (p Plan) has(f Fault) bool { return slices.Contains(p.Faults, f) }
 
-// properties is the node's configuration.
-func (p Plan) properties() string {
-	s := `process.roles=broker,controller
-node.id=1
-listeners=PLAINTEXT://n1:9092,CONTROLLER://n1:9093
+// hostName is the machine of the node with an id, which is its place plus one.
+func hostName(place int) string { return fmt.Sprintf("n%d", place+1) }
+
+// brokers are the addresses that clients know.
+func (p Plan) brokers() []string {
+	var all []string
+	for place := range p.Nodes {
+		all = append(all, hostName(place)+":9092")
+	}
+	return all
+}
+
+// properties is the configuration of one node.
+func (p Plan) properties(place int) string {
+	host := hostName(place)
+	s := fmt.Sprintf(`process.roles=broker,controller
+node.id=%[2]d
+listeners=PLAINTEXT://%[1]s:9092,CONTROLLER://%[1]s:9093
 controller.listener.names=CONTROLLER
-controller.quorum.voters=1@n1:9093
 http.listeners=
 log.index.interval.bytes=256
 log.retention.ms=-1
 log.retention.check.interval.ms=500
-log.dirs=` + strings.Join(p.dirs(), ",") + "\n"
+log.dirs=%[3]s
+`, host, place+1, strings.Join(p.dirs(), ","))
+	var voters []string
+	for other := range p.Nodes {
+		voters = append(voters, fmt.Sprintf("%d@%s:9093", other+1, hostName(other)))
+	}
+	s += "controller.quorum.voters=" + strings.Join(voters, ",") + "\n"
+	if p.Nodes > 1 {
+		s += "replica.lag.time.max.ms=2000\nbroker.session.timeout.ms=3000\nbroker.heartbeat.interval.ms=500\n"
+	}
 	if p.Snapshots {
 		s += "internal.metadata.log.segment.bytes=2000\nmetadata.log.max.record.bytes.between.snapshots=1000\nmetadata.max.retention.bytes=5000\n"
 	}
 	if p.Group {
-		s += groupProperties
+		s += fmt.Sprintf("group.initial.rebalance.delay.ms=200\noffsets.topic.num.partitions=2\noffsets.topic.replication.factor=%d\n", p.Nodes)
 	}
 	if p.Lazy {
 		s += "log.flush.before.ack=false\n"
@@ -104,46 +153,97 @@ log.dirs=` + strings.Join(p.dirs(), ",") + "\n"
 
 func (p Plan) dirs() []string { return []string{"/disk0", "/disk1", "/disk2"}[:p.Dirs] }
 
-// strike does one kind of harm to the running node.
+// strike does one kind of harm to a running node, or to what is between them.
 func (c *course) strike(f Fault) {
 	rng := c.rng
+	h := c.victim()
 	switch f {
 	case CleanStop:
-		if err := c.host.Stop(); err != nil && !c.harmed() && !c.full {
+		if err := h.Stop(); err != nil && !h.harmed() && !h.full {
 			c.fail("clean stop: %v", err)
 		}
-		c.start()
+		c.revive(h)
 	case Kill, PowerLoss:
-		c.die(f == PowerLoss)
-		c.start()
+		c.die(h, f == PowerLoss)
+		c.revive(h)
+	case Blackout:
+		for _, h := range c.hosts {
+			if h.life != nil {
+				c.die(h, true)
+			}
+		}
 	case Reset:
 		for range 1 + rng.IntN(3) {
 			c.network.Reset(rng)
 		}
 	case SlowPeer:
-		peers := []string{"producer0>n1", "producer1>n1", "consumer0>n1", "consumer1>n1", "admin>n1"}
+		peers := []string{"producer0>", "producer1>", "consumer0>", "consumer1>", "admin>"}
 		if c.plan.Group {
-			peers = append(peers, "member0>n1", "member1>n1")
+			peers = append(peers, "member0>", "member1>")
 		}
-		c.world.Hold(peers[rng.IntN(len(peers))], c.while())
+		c.world.Hold(peers[rng.IntN(len(peers))]+h.name, c.while())
 	case SlowDisk:
 		parts := []string{"/orders-0/", "/orders-1/", "/__cluster_metadata-0/", "/moldau.journal", " sync", " rename", ".index"}
 		if c.plan.Group {
 			parts = append(parts, "/__consumer_offsets-")
 		}
-		c.world.Hold(parts[rng.IntN(len(parts))], c.while())
+		part := parts[rng.IntN(len(parts))]
+		c.world.HoldWhere(h.name+"'s disk: "+part, c.while(), func(name string) bool {
+			return strings.HasPrefix(name, "disk "+h.name+" ") && strings.Contains(name, part)
+		})
 	case FullDisk:
-		usage, err := c.host.mem.Usage("/")
+		usage, err := h.mem.Usage("/")
 		if err != nil {
 			c.fail("%v", err)
 			return
 		}
 		c.world.Note("the disk is full")
-		c.host.mem.SetCapacity(usage.Total - usage.Free + rng.Int64N(64<<10))
-		c.full = true
+		h.mem.SetCapacity(usage.Total - usage.Free + rng.Int64N(64<<10))
+		h.full = true
 	case DiskError:
-		c.host.life.disk.expect(c.trouble())
+		h.life.disk.expect(c.trouble())
+	case Cut:
+		other := c.hosts[(slices.Index(c.hosts, h)+1+rng.IntN(len(c.hosts)-1))%len(c.hosts)]
+		d := c.while()
+		c.cut(h, other, d)
+		if rng.IntN(2) == 0 {
+			c.cut(other, h, d)
+		}
+	case Isolation:
+		d := c.while()
+		for _, other := range c.hosts {
+			if other != h {
+				c.cut(h, other, d)
+				c.cut(other, h, d)
+			}
+		}
 	}
+}
+
+// victim picks a node that runs; one is started if none does.
+func (c *course) victim() *Host {
+	var up []*Host
+	for _, h := range c.hosts {
+		if h.life != nil {
+			up = append(up, h)
+		}
+	}
+	if len(up) == 0 {
+		h := c.hosts[c.rng.IntN(len(c.hosts))]
+		c.start(h)
+		return h
+	}
+	return up[c.rng.IntN(len(up))]
+}
+
+// cut keeps everything back that one node sends to another.
+func (c *course) cut(from, to *Host, d time.Duration) {
+	out, back := fmt.Sprintf("net %s>%s ", from.name, to.name), fmt.Sprintf("net %s>%s ", to.name, from.name)
+	c.world.HoldWhere(from.name+" is not heard by "+to.name, d, func(name string) bool {
+		return strings.HasPrefix(name, out) && strings.Contains(name, " out ") ||
+			strings.HasPrefix(name, back) && strings.Contains(name, " back ") ||
+			strings.HasPrefix(name, fmt.Sprintf("dial %s>%s:", from.name, to.name))
+	})
 }
 
 // trouble picks an operation that will fail. Syncs are picked most: what a node does then decides about acked records.
@@ -165,34 +265,44 @@ func (c *course) while() time.Duration {
 }
 
 // relieve gives a full disk its space back.
-func (c *course) relieve() {
-	if c.full {
+func (c *course) relieve(h *Host) {
+	if h.full {
 		c.world.Note("the disk has space")
-		c.host.mem.SetCapacity(math.MaxInt64)
-		c.full = false
+		h.mem.SetCapacity(math.MaxInt64)
+		h.full = false
 	}
 }
 
-// heal ends every fault.
+// heal ends every fault and has every node run.
 func (c *course) heal() {
 	c.calm = true
-	c.relieve()
 	c.world.LetGo()
-	if c.harmed() {
-		c.repair()
+	for _, h := range c.hosts {
+		c.relieve(h)
+		if h.life != nil && h.harmed() {
+			c.repair(h)
+		}
+		if h.life == nil {
+			c.start(h)
+		}
 	}
-	c.host.life.disk.expect(nil)
+	for _, h := range c.hosts {
+		if c.broken() {
+			return
+		}
+		c.settle(h)
+		if !c.broken() {
+			h.life.disk.expect(nil)
+		}
+	}
 }
 
-// harmed tells whether an operation of the disk has failed, which takes a directory or the node out until a restart.
-func (c *course) harmed() bool { return c.host.life.disk.failed() }
-
 // repair is what happens about a broken disk that works again: an operator starts the node anew, or the power fails too.
-func (c *course) repair() {
+func (c *course) repair(h *Host) {
 	if c.plan.has(PowerLoss) && !c.calm && c.rng.IntN(2) == 0 {
-		c.die(true)
-	} else if err := c.host.Stop(); err != nil {
+		c.die(h, true)
+	} else if err := h.Stop(); err != nil {
 		c.world.Note("a harmed node stopped with an error")
 	}
-	c.start()
+	c.start(h)
 }

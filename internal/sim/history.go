@@ -13,6 +13,7 @@ import (
 // History is what clients were told, for the checkers: check_acked.go, check_producer.go and check_start.go each say what
 // follows from it.
 type History struct {
+	fleet       bool  // several nodes
 	lazy        bool  // the weaker promise of log.flush.before.ack=false: a power loss may take what no sync has covered
 	retainBytes int64 // retention.bytes of every topic, 0 for none
 	recordBytes int64 // more than a record takes, its share of the batch included
@@ -64,7 +65,7 @@ func NewHistory(plan Plan, tell func(fault string)) *History {
 		recordBytes += 3000
 	}
 	return &History{
-		lazy: plan.Lazy, retainBytes: plan.RetainBytes, recordBytes: recordBytes, tell: tell,
+		fleet: plan.Nodes > 1, lazy: plan.Lazy, retainBytes: plan.RetainBytes, recordBytes: recordBytes, tell: tell,
 		attempts: make(map[string]bool), logs: make(map[Partition]*told), owners: make(map[int64]string),
 		gone: make(map[kafka.TopicID]fate), ordered: make(map[string]bool),
 		generations: make(map[int32]*generationOf), commits: make(map[int32]*committedOffset),

@@ -22,7 +22,8 @@ type Host struct {
 	logger  *slog.Logger
 	wrap    func(vfs.FS) vfs.FS // what lies between the node and its disk: nothing, or a planted bug
 
-	life *life
+	full bool  // the disk is, since somebody made it so
+	life *life // nil: no process
 }
 
 // life is one process of the node, from its start to its end.
@@ -100,11 +101,19 @@ func (h *Host) Die(power bool, rng *rand.Rand) error {
 	h.world.Note("%s dies, power lost: %t", h.name, power)
 	close(l.dead)
 	h.network.Drop(h.name)
+	h.life = nil
 	return h.leave(l)
 }
 
 // Stop ends the process as SIGTERM does.
-func (h *Host) Stop() error { return h.leave(h.life) }
+func (h *Host) Stop() error {
+	l := h.life
+	h.life = nil
+	return h.leave(l)
+}
+
+// harmed tells whether an operation of the disk has failed, which takes a directory or the node out until a restart.
+func (h *Host) harmed() bool { return h.life.disk.failed() }
 
 // leave waits until nothing of a process runs.
 func (h *Host) leave(l *life) error {

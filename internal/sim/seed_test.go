@@ -73,6 +73,40 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// TestFleets is TestSeeds for clusters of three.
+func TestFleets(t *testing.T) {
+	first, n := uint64(1), howMany(t)/10
+	if *oneSeed != 0 {
+		first, n = *oneSeed, 1
+	} else if *seeds > 0 {
+		n = *seeds
+	}
+	acked, commits := 0, 0
+	var struck [faultKinds]int
+	for seed := first; seed < first+uint64(max(n, 1)); seed++ {
+		o := run(t, seed, Options{Fleet: true, Whole: *whole})
+		if len(o.Broken) > 0 {
+			t.Errorf("seed %d, %+v: %s\nreplay: go test ./internal/sim -run TestFleets -seed %d\nlast events:\n%s",
+				seed, o.Plan, strings.Join(o.Broken, "\n  "), seed, o.Tail)
+		}
+		if *whole {
+			t.Log(strings.Join(o.Trace, "\n"))
+		}
+		acked += o.Acked
+		commits += o.Commits
+		for f, n := range o.Struck {
+			struck[f] += n
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	t.Logf("%d records and %d commits acked, faults: %s", acked, commits, tally(struck))
+	if acked == 0 {
+		t.Error("no run had acked records: nothing was tested")
+	}
+}
+
 func tally(struck [faultKinds]int) string {
 	var parts []string
 	for f, n := range struck {

@@ -68,8 +68,8 @@ func (t *catalogue) exists(p Partition) bool {
 // create makes a topic, and tries until it is there.
 func (c *client) create(ctx context.Context, topic string, configs map[string]string) {
 	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, c.topics.partitions, 1
-	for _, name := range []string{"internal.segment.bytes", "retention.bytes", "file.delete.delay.ms"} {
+	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, c.topics.partitions, int16(len(c.seeds))
+	for _, name := range []string{"internal.segment.bytes", "retention.bytes", "file.delete.delay.ms", "min.insync.replicas"} {
 		if value, ok := configs[name]; ok {
 			t.Configs = append(t.Configs, kmsg.CreateTopicsRequestTopicConfig{Name: name, Value: &value})
 		}

@@ -204,6 +204,3 @@ func (c *client) checkGroup(ctx context.Context) {
 		}
 	}
 }
-
-// groupProperties make groups quick enough for a run.
-const groupProperties = "group.initial.rebalance.delay.ms=200\noffsets.topic.num.partitions=2\noffsets.topic.replication.factor=1\n"

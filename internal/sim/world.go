@@ -59,14 +59,19 @@ func (w *World) wait(stem string) {
 
 // hold keeps operations parked for a while.
 type hold struct {
-	part  string // of the name
-	until time.Time
+	covers func(name string) bool
+	until  time.Time
 }
 
 // Hold keeps everything parked whose name contains part, for so long: a slow network, a slow client, a stalled disk.
 func (w *World) Hold(part string, d time.Duration) {
-	w.Note("%s holds for %v", part, d)
-	w.holds = append(w.holds, hold{part, time.Now().Add(d)})
+	w.HoldWhere(part, d, func(name string) bool { return strings.Contains(name, part) })
+}
+
+// HoldWhere does so for the names that covers picks; what says in the trace what they are.
+func (w *World) HoldWhere(what string, d time.Duration, covers func(name string) bool) {
+	w.Note("%s holds for %v", what, d)
+	w.holds = append(w.holds, hold{covers, time.Now().Add(d)})
 }
 
 // LetGo ends everything that Hold has begun.
@@ -74,7 +79,7 @@ func (w *World) LetGo() { w.holds = nil }
 
 func (w *World) held(name string) bool {
 	for _, h := range w.holds {
-		if strings.Contains(name, h.part) {
+		if h.covers(name) {
 			return true
 		}
 	}
