@@ -26,7 +26,7 @@ func (n *Node) belong(ctx context.Context, home *storage.Directory) (place quoru
 		return place, &dataError{fmt.Errorf("the data in %v belongs to cluster %s, and cluster.id is %s: point log.dirs to other folders, or drop cluster.id", n.cfg.Storage.Dirs, id, n.cfg.ClusterID)}
 	case n.alone():
 		place = quorum.Formed{ClusterID: cmp.Or(id, n.cfg.ClusterID, kafka.NewUUID().String()), Voters: []quorum.Voter{self}}
-	case formatted && home.Used():
+	case formatted && (home.Used() || quorum.HasLog(n.o.FS, home.Path())):
 		place.ClusterID = id // it knows its voters, or learns them from those it finds
 	default: // formatted by a tool at most, which knows of a cluster id and of no other node
 		if place, err = n.form(ctx, home, cmp.Or(id, n.cfg.ClusterID)); err != nil {

@@ -128,6 +128,12 @@ func (o *FormOptions) listed() []string {
 	return slices.Compact(list)
 }
 
+// HasLog reports whether dir, a metadata.log.dir, has a metadata log: what is in it must not be formed again.
+func HasLog(fsys vfs.FS, dir string) bool {
+	_, err := fsys.Stat(filepath.Join(dir, kafka.TopicPartition{Topic: TopicName}.String()))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // Form finds or forms the cluster that a node belongs to which is not formatted, and stores the first voter set. The caller
 // serves Answer meanwhile, and afterwards stores the cluster id: until that is done the node is not formatted, and Form may run
 // again. It waits until ctx ends for endpoints that do not answer.

@@ -75,7 +75,7 @@ func TestSeeds(t *testing.T) {
 
 // TestFleets is TestSeeds for clusters of three.
 func TestFleets(t *testing.T) {
-	first, n := uint64(1), howMany(t)/10
+	first, n := uint64(1), howMany(t)/20
 	if *oneSeed != 0 {
 		first, n = *oneSeed, 1
 	} else if *seeds > 0 {
