@@ -43,7 +43,8 @@
 // Source files: log.go (type, bounds, close), append.go, roll.go, sync.go, read.go, time.go (lookups by time), segment.go,
 // index.go, txn_index.go, epochs.go, producers.go, snapshot.go,
 // sequences.go, load.go (Open, leftovers), recover.go, scan.go,
-// truncate.go, retain.go, compact.go (one compaction), compact_map.go (its map of keys), compact_txn.go, files.go (descriptors), reserve.go (space set aside), names.go, config.go.
+// truncate.go, retain.go, compact.go (one compaction), compact_map.go (its map of keys), compact_txn.go,
+// damage.go (holes), time_check.go (entries that are not the log's), scrub.go (a running log), verify.go (a stopped one), files.go (descriptors), reserve.go (space set aside), names.go, config.go.
 //
 // Not obvious:
 //   - Index entries wait in memory and are written in groups, so an append is one write. Until then readers find them in
@@ -54,5 +55,9 @@
 //     after a crash they stay, unseen, until then.
 //   - Views and Bounds share arrays with the writer, which only appends to them. Whoever shortens an array replaces it.
 //   - A Region pins its descriptor, so it outlives retention, eviction and Close.
-//   - A batch with a broken CRC below the recovery point is served as it is: the reader checks it too.
+//   - Damage below the newest readable snapshot is never cut off: it is a hole, which reads answer with CORRUPT_MESSAGE and
+//     everything else passes over (damage.go). The CRC of a batch from before the start is looked at when a read begins
+//     with it, and by Scrub; in the middle of a region the reader checks it.
+//   - Recovery may be killed too. It makes the names that it found durable before it changes anything: a snapshot whose
+//     removal a power cut takes back must not vouch for what recovery has since made anew.
 package commitlog
