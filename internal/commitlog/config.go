@@ -26,6 +26,17 @@ type Options struct {
 	LogStart kafka.Offset
 	// Clean says that the last stop closed this log, so that nothing is scanned.
 	Clean bool
+	// DeferSync leaves it to the owner's next Sync to make durable what recovery has read: until then SyncedEnd is no
+	// higher than where it began to read. Without it Open does so itself.
+	DeferSync bool
+	// StoresRecoveryPoint says that the owner calls RecoveryPointStored: until then recovery may begin at an older one, and
+	// what it needs for that stays.
+	StoresRecoveryPoint bool
+	// NamesDurable says that the names in Dir are on disk, whoever made them.
+	NamesDurable bool
+	// NewFolder says that Dir was made just now, with the topic id in it, and that neither is durable: the first Sync
+	// makes them so.
+	NewFolder bool
 	// ProducerExpiryMs is producer.id.expiration.ms; 0 keeps producers for ever.
 	ProducerExpiryMs int64
 }

@@ -206,6 +206,23 @@ func (f *file) sync() error {
 	return err
 }
 
+// writes counts the writes to the file so far; syncedTo takes such a count.
+func (f *file) writes() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.written
+}
+
+// syncedTo notes that a sync of the whole filesystem, begun after so many writes, has made them durable.
+func (f *file) syncedTo(writes uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.syncErr == nil {
+		f.synced = max(f.synced, writes)
+	}
+	return f.syncErr
+}
+
 // suspect notes that the file has to be synced although nobody here has written to it: somebody may have, before a crash.
 func (f *file) suspect() {
 	f.mu.Lock()

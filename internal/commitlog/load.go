@@ -20,7 +20,7 @@ import (
 func Open(o Options) (*Log, Recovery, error) {
 	l := &Log{
 		fs: o.FS, files: o.Files, tp: o.TP, now: o.Now, logger: o.Logger, expiryMs: o.ProducerExpiryMs,
-		dir: o.Dir, cfg: o.Config.valid(),
+		dir: o.Dir, cfg: o.Config.valid(), newFolder: o.NewFolder, ownerStores: o.StoresRecoveryPoint, stored: o.RecoveryPoint,
 	}
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
@@ -83,7 +83,7 @@ func (r *recovery) load(o Options) error {
 	if len(r.segments) == 0 {
 		return r.begin(max(0, o.LogStart))
 	}
-	r.namesFound = true // a crash may have come between the making of the last of them and its SyncDir
+	r.namesFound = !o.NamesDurable // a crash may have come between the making of the last of them and its SyncDir
 	trusted := o.RecoveryPoint
 	if o.Clean {
 		trusted = math.MaxInt64

@@ -61,15 +61,18 @@ type Log struct {
 
 	syncedEnd     kafka.Offset
 	recoveryPoint kafka.Offset
-	sinceRecovery int64   // bytes appended after the recovery point
-	unsynced      []*file // log files with writes that no sync has covered yet
-	unsyncedAside []*file // other files that must be on disk before the recovery point may move past them
-	names         int     // counts creations, renames and removals of files that must become durable
-	namesSynced   int     // the value of names that the last SyncDir covers
-	namesFound    bool    // Open has found files, whose names need not be on disk: no SyncDir of this Log covers them yet
-	epochsDirty   bool    // the checkpoint file lacks an epoch that has records
-	epochUnused   bool    // the last epoch may have no record yet
-	truncations   int     // a sync that was running meanwhile proves nothing
+	stored        kafka.Offset // the recovery point that the next Open is given, or more: what stood for earlier ones can go
+	ownerStores   bool         // and tells when; else it is the recovery point itself
+	sinceRecovery int64        // bytes appended after the recovery point
+	unsynced      []*file      // log files with writes that no sync has covered yet
+	unsyncedAside []*file      // other files that must be on disk before the recovery point may move past them
+	names         int          // counts creations, renames and removals of files that must become durable
+	namesSynced   int          // the value of names that the last SyncDir covers
+	namesFound    bool         // Open has found files, whose names need not be on disk: no SyncDir of this Log covers them yet
+	newFolder     bool         // its name and its partition.metadata are not durable yet
+	epochsDirty   bool         // the checkpoint file lacks an epoch that has records
+	epochUnused   bool         // the last epoch may have no record yet
+	truncations   int          // a sync that was running meanwhile proves nothing
 	deleted       []deletedFile
 }
 

@@ -102,7 +102,8 @@ func IsStrayDir(name string) bool {
 	return strings.HasSuffix(name, strayDirSuffix) && strings.Contains(name, ".")
 }
 
-// ReadPartitionMetadata returns the topic id in a log's partition.metadata; fs.ErrNotExist if there is no such file.
+// ReadPartitionMetadata returns the topic id in a log's partition.metadata. Errors: fs.ErrNotExist if there is no such file,
+// ErrMetadata, and those of the disk.
 func ReadPartitionMetadata(fsys vfs.FS, dir string) (kafka.TopicID, error) {
 	path := filepath.Join(dir, partitionMetadataName)
 	content, err := vfs.ReadFile(fsys, path)
@@ -116,22 +117,38 @@ func ReadPartitionMetadata(fsys vfs.FS, dir string) (kafka.TopicID, error) {
 		}
 	}
 	if fields["version"] != "0" {
-		return kafka.TopicID{}, fmt.Errorf("%s: version %q, want 0", path, fields["version"])
+		return kafka.TopicID{}, fmt.Errorf("%w: %s: version %q, want 0", ErrMetadata, path, fields["version"])
 	}
 	id, err := kafka.ParseUUID(fields["topic_id"])
 	if err == nil && id.IsZero() {
 		err = errors.New("the topic id is zero")
 	}
 	if err != nil {
-		return kafka.TopicID{}, fmt.Errorf("%s: %w", path, err)
+		return kafka.TopicID{}, fmt.Errorf("%w: %s: %w", ErrMetadata, path, err)
 	}
 	return id, nil
 }
 
 // WritePartitionMetadata stores the topic id of the log in dir, durably.
 func WritePartitionMetadata(fsys vfs.FS, dir string, id kafka.TopicID) error {
-	content := fmt.Sprintf("version: 0\ntopic_id: %s", id)
-	return vfs.WriteFileAtomic(fsys, filepath.Join(dir, partitionMetadataName), []byte(content))
+	return vfs.WriteFileAtomic(fsys, filepath.Join(dir, partitionMetadataName), partitionMetadata(id))
 }
+
+// NewPartitionMetadata stores the topic id in a folder that was made just now. It is not durable: see Options.NewFolder.
+func NewPartitionMetadata(fsys vfs.FS, dir string, id kafka.TopicID) error {
+	f, err := fsys.Open(filepath.Join(dir, partitionMetadataName), vfs.Create|vfs.Truncate)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(partitionMetadata(id), 0)
+	return errors.Join(err, f.Close())
+}
+
+func partitionMetadata(id kafka.TopicID) []byte {
+	return fmt.Appendf(nil, "version: 0\ntopic_id: %s", id)
+}
+
+// ErrMetadata says that a partition.metadata cannot be understood: damaged, or from a crash soon after it was made.
+var ErrMetadata = errors.New("partition.metadata cannot be understood")
 
 func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -157,7 +157,6 @@ func (r *recovery) enterActive(f *found, from kafka.Offset) (a *active, ok bool,
 		}
 		if indexed == 0 && a.offset.count() > 0 {
 			r.report.RebuiltIndexes++
-			r.touched = true
 		}
 		if err := a.findSeal(f, &whole, w); err != nil {
 			return a, false, err
@@ -526,17 +525,23 @@ func (r *recovery) finish(o Options, checkpoint epochs) error {
 			newest = offset
 		}
 	}
+	// The one that the scan began at stays until the recovery point moves: should the process die before, it begins there again.
+	keep := func(offset kafka.Offset) bool { return offset == newest || offset == r.report.From }
 	err := r.removeSnapshotsLocked(func(offset kafka.Offset) bool {
-		return offset > r.logEnd || offset != newest && !r.isBaseLocked(offset)
+		return offset > r.logEnd || !keep(offset) && !r.isBaseLocked(offset)
 	})
 	if err != nil {
 		return err
 	}
-	if err := r.removeSequencesLocked(func(offset kafka.Offset) bool { return offset != newest }); err != nil {
+	if err := r.removeSequencesLocked(func(offset kafka.Offset) bool { return offset > r.logEnd || !keep(offset) }); err != nil {
 		return err
 	}
+	// What was read lies after the recovery point and is not known to be on disk, like what is appended from now on.
+	r.appended.Store(r.report.ScannedBytes)
+	r.sinceRecovery = r.report.ScannedBytes
 	r.publishLocked()
-	if r.report.ScannedBytes > 0 || r.report.TruncatedBytes > 0 || r.touched {
+	// What was cut off must not come back behind what is appended now; nor may files that were replaced.
+	if r.report.TruncatedBytes > 0 || r.touched || r.report.ScannedBytes > 0 && !o.DeferSync {
 		r.names++
 		if err := r.syncUnlocked(true); err != nil {
 			return err

@@ -1,6 +1,10 @@
 package commitlog
 
-import "fmt"
+import (
+	"fmt"
+
+	"moldau/internal/kafka"
+)
 
 // AdvanceRecoveryPoint is Sync that moves the recovery point to the log end of the call, however little was appended
 // since it was moved last. Its owner calls it to bound what all logs of a directory together would have to recover.
@@ -18,4 +22,14 @@ func (l *Log) BytesToRecover() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sinceRecovery
+}
+
+// RecoveryPointStored says that the next Open is given this recovery point, or a later one.
+func (l *Log) RecoveryPointStored(offset kafka.Offset) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if offset > l.stored && l.usableLocked() == nil {
+		l.stored = offset
+		l.dropOldSnapshotsLocked()
+	}
 }

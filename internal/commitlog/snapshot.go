@@ -133,19 +133,16 @@ func (l *Log) writeSnapshotsLocked(upTo kafka.Offset) (files []vfs.File, err err
 	return files, nil
 }
 
-// syncSnapshots syncs and closes what writeSnapshotsLocked has written, and makes the names durable.
-func (l *Log) syncSnapshots(files []vfs.File, dir string) error {
-	if len(files) == 0 {
-		return nil
-	}
+// syncPromise makes durable what promiseLocked has done, and closes the files.
+func (l *Log) syncPromise(f *Flush, snapshots []vfs.File) error {
 	var errs []error
-	for _, f := range files {
-		errs = append(errs, f.SyncData(), f.Close())
+	for _, s := range snapshots {
+		errs = append(errs, s.SyncData(), s.Close())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return l.fs.SyncDir(dir)
+	return l.fs.SyncDir(f.dir)
 }
 
 // removeSnapshotsLocked removes the snapshots for which drop holds.

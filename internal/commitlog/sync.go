@@ -3,26 +3,45 @@ package commitlog
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"syscall"
 
 	"moldau/internal/kafka"
+	"moldau/internal/vfs"
 )
 
 // recoveryBytes is how much may be appended until the recovery point is moved up: what recovery reads at most, beyond
 // what came after the last sync.
 const recoveryBytes = 64 << 20
 
-// flush is one sync under way: what it covers, and what it has to touch.
-type flush struct {
+// Flush is one sync under way: what it covers, and what it has to touch.
+type Flush struct {
 	end         kafka.Offset
 	appended    int64
 	truncations int
-	logs, aside []*file
-	dir         string // whose names have to be synced too, or ""
+	logs, aside []covered
+	dir         string
+	syncNames   bool // in dir, as many changes as names counts
 	names       int
-	// recovery says that all is prepared for the recovery point to move to end.
-	recovery bool
+	newFolder   bool // dir's own name, and the topic id in it, are not durable either
+	// recovery says that all is prepared for the recovery point to move to end; epochs that a new checkpoint of them lies
+	// beside the old one, to take its place; promised that the snapshots are written.
+	recovery, epochs, promised bool
+}
+
+// covered is a file of a Flush, and the writes to it that the sync covers.
+type covered struct {
+	*file
+	written uint64
+}
+
+func cover(files []*file) []covered {
+	all := make([]covered, len(files))
+	for i, f := range files {
+		all[i] = covered{f, f.writes()}
+	}
+	return all
 }
 
 // Sync makes durable all that was appended before the call and returns the offset below which everything is: the log
@@ -60,7 +79,7 @@ func (l *Log) StartSync() error {
 // syncUnlocked does the work of Sync; recovery asks for a new recovery point in any case. It is called with Log.mu held,
 // and lets go of it while it waits for the disk.
 func (l *Log) syncUnlocked(recovery bool) error {
-	f, err := l.beginSyncLocked(recovery)
+	f, err := l.beginSyncLocked(recovery || l.recoveryDueLocked())
 	if err != nil {
 		return err
 	}
@@ -76,25 +95,86 @@ func (l *Log) syncUnlocked(recovery bool) error {
 		return err
 	}
 	l.endSyncLocked(f)
-	if !f.recovery || f.truncations != l.truncations {
+	if !f.recovery {
 		return nil
 	}
-	// Only now that all below is on disk may a snapshot say so.
-	snapshots, err := l.writeSnapshotsLocked(f.end)
-	dir := l.dir
-	l.mu.Unlock()
-	if err = errors.Join(err, l.syncSnapshots(snapshots, dir)); err != nil && !errors.Is(err, syscall.ENOSPC) {
-		err = l.fail(err)
+	for {
+		snapshots, more, err := l.promiseLocked(f)
+		if !more && err == nil {
+			l.endRecoveryLocked(f)
+			return nil
+		}
+		l.mu.Unlock()
+		err = errors.Join(err, l.syncPromise(f, snapshots))
+		l.mu.Lock()
+		if ok, err := l.promisedLocked(err); !ok {
+			return err
+		}
 	}
+}
+
+// BeginSync is the first part of a Sync whose waiting the owner does for many logs at once: by a sync of the whole
+// filesystem that begins after this call. EndSync is the second part. recovery asks for a new recovery point; without it
+// that stays, due or not.
+func (l *Log) BeginSync(recovery bool) (*Flush, error) {
 	l.mu.Lock()
-	if errors.Is(err, syscall.ENOSPC) {
-		l.logger.Warn("disk full, the recovery point stays", "offset", l.recoveryPoint, "err", err)
-		return nil
+	defer l.mu.Unlock()
+	f, err := l.beginSyncLocked(recovery)
+	if err != nil {
+		return nil, fmt.Errorf("sync log %s: %w", l.tp, err)
 	}
-	if err == nil && !l.closed && f.truncations == l.truncations {
+	if !f.recovery {
+		f.aside = cover(l.unsyncedAside) // which comes for nothing
+	}
+	return f, nil
+}
+
+// EndSync is told that everything on the filesystem is durable that was there when BeginSync returned. It returns the
+// offset below which all of the log is. If more, the recovery point is about to move: EndRecovery goes on after another
+// sync of the filesystem.
+func (l *Log) EndSync(f *Flush) (syncedEnd kafka.Offset, more bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return l.syncedEnd, false, err
+	}
+	for _, files := range [][]covered{f.logs, f.aside} {
+		for _, c := range files {
+			if err := c.syncedTo(c.written); err != nil {
+				return l.syncedEnd, false, fmt.Errorf("sync log %s: %w", l.tp, l.fail(err))
+			}
+		}
+	}
+	l.endSyncLocked(f)
+	if f.recovery {
+		more, err = l.promiseNextLocked(f)
+	}
+	return l.syncedEnd, more, err
+}
+
+// EndRecovery is told that everything on the filesystem is durable that was there when EndSync, or the last EndRecovery,
+// returned. If more, it has to be called again, after another sync; else the recovery point has moved, unless the log was
+// cut meanwhile or the disk is full.
+func (l *Log) EndRecovery(f *Flush) (more bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return false, err
+	}
+	return l.promiseNextLocked(f)
+}
+
+func (l *Log) promiseNextLocked(f *Flush) (more bool, err error) {
+	snapshots, more, err := l.promiseLocked(f)
+	if !more && err == nil {
 		l.endRecoveryLocked(f)
+		return false, nil
 	}
-	return err
+	for _, s := range snapshots {
+		err = errors.Join(err, s.Close())
+	}
+	ok, err := l.promisedLocked(err)
+	return ok, err
 }
 
 // UnsyncedBytes returns how many bytes were appended that are not known to be on disk. It takes no lock.
@@ -107,19 +187,34 @@ func (l *Log) Dirty() (bytes int64, dirty bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return 0, len(l.unsynced) > 0 || len(l.unsyncedAside) > 0 || l.names > l.namesSynced
+	return 0, len(l.unsynced) > 0 || l.names > l.namesSynced || l.newFolder
 }
 
-// beginSyncLocked lists what has to be synced; it stays on the log's lists until it is. recovery asks for a new recovery point in any case.
-func (l *Log) beginSyncLocked(recovery bool) (*flush, error) {
+// recoveryDueLocked tells whether the recovery point should move with the next sync: much was appended since it did, or it
+// lies in a segment that is full.
+func (l *Log) recoveryDueLocked() bool {
+	return l.sinceRecovery >= recoveryBytes || l.recoveryPoint < l.active.base
+}
+
+// RecoveryDue tells whether the next Sync will move the recovery point.
+func (l *Log) RecoveryDue() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.usableLocked() == nil && l.recoveryDueLocked()
+}
+
+// beginSyncLocked lists what has to be synced; it stays on the log's lists until it is. recovery asks for a new recovery
+// point.
+func (l *Log) beginSyncLocked(recovery bool) (*Flush, error) {
 	if err := l.usableLocked(); err != nil {
 		return nil, err
 	}
-	f := &flush{end: l.logEnd, appended: l.appended.Load(), truncations: l.truncations}
-	if recovery || l.sinceRecovery >= recoveryBytes || len(l.unsyncedAside) > 0 {
+	f := &Flush{end: l.logEnd, appended: l.appended.Load(), truncations: l.truncations, dir: l.dir, newFolder: l.newFolder}
+	if recovery {
+		epochs := l.epochsDirty
 		switch err := l.prepareRecoveryLocked(); {
 		case err == nil:
-			f.recovery = true
+			f.recovery, f.epochs = true, epochs
 		case errors.Is(err, syscall.ENOSPC):
 			// The records can be synced all the same; only a recovery now would have more to read.
 			l.logger.Warn("disk full, the recovery point stays", "offset", l.recoveryPoint, "err", err)
@@ -127,15 +222,16 @@ func (l *Log) beginSyncLocked(recovery bool) (*flush, error) {
 			return nil, l.fail(err)
 		}
 	}
-	f.logs, f.aside, f.names = slices.Clone(l.unsynced), slices.Clone(l.unsyncedAside), l.names
-	if l.names > l.namesSynced || l.namesFound {
-		f.dir = l.dir
+	f.logs, f.names = cover(l.unsynced), l.names
+	if f.recovery {
+		f.aside = cover(l.unsyncedAside)
 	}
+	f.syncNames = l.names > l.namesSynced || l.namesFound
 	return f, nil
 }
 
-// prepareRecoveryLocked writes what recovery from the log end would need. The epochs are synced here: a leader change is
-// rare enough to hold up appends for it.
+// prepareRecoveryLocked writes what recovery from the log end would need, and puts what has to be synced on the lists. New
+// epochs go beside the checkpoint; promiseLocked puts them in its place.
 func (l *Log) prepareRecoveryLocked() error {
 	if err := l.flushIndexes(l.active, 0); err != nil {
 		return err
@@ -144,8 +240,58 @@ func (l *Log) prepareRecoveryLocked() error {
 	if l.active.aborted > 0 {
 		l.unsyncedAside = append(l.unsyncedAside, l.active.txns)
 	}
+	if l.epochsDirty {
+		if err := l.writeFile(epochsName+tmpSuffix, l.epochs.encode()); err != nil {
+			return err
+		}
+		l.epochsDirty = false
+	}
 	l.holdSnapshotLocked()
-	return l.writeEpochsLocked()
+	return nil
+}
+
+// promiseLocked does the next step on the way to a new recovery point, after a sync that has covered the one before: it
+// puts the epochs in their place, then it writes the snapshots, which vouch for all below them, and returns their files.
+// more says that it has done something that has to be synced.
+func (l *Log) promiseLocked(f *Flush) (snapshots []vfs.File, more bool, err error) {
+	switch {
+	case f.truncations != l.truncations:
+		l.epochsDirty = l.epochsDirty || f.epochs
+	case f.epochs:
+		f.epochs = false
+		path := filepath.Join(f.dir, epochsName)
+		// If it is gone, newer ones have taken its place and that of the checkpoint.
+		err := l.fs.Rename(path+tmpSuffix, path)
+		return nil, true, ignoreNotExist(err)
+	case !f.promised:
+		f.promised = true
+		snapshots, err := l.writeSnapshotsLocked(f.end)
+		return snapshots, len(snapshots) > 0, err
+	}
+	return nil, false, nil
+}
+
+// promisedLocked judges an error of promiseLocked or of the sync after it; ok tells that there was none.
+func (l *Log) promisedLocked(err error) (ok bool, failure error) {
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, syscall.ENOSPC):
+		l.epochsDirty = true
+		l.logger.Warn("disk full, the recovery point stays", "offset", l.recoveryPoint, "err", err)
+		return false, nil
+	}
+	return false, l.fail(err)
+}
+
+// writeFile writes a small file of the log, which it does not sync.
+func (l *Log) writeFile(name string, content []byte) error {
+	f, err := l.fs.Open(filepath.Join(l.dir, name), vfs.Create|vfs.Truncate)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(content, 0)
+	return errors.Join(err, f.Close())
 }
 
 func (l *Log) writeEpochsLocked() error {
@@ -160,28 +306,57 @@ func (l *Log) writeEpochsLocked() error {
 }
 
 // touch does the waiting, without Log.mu: files first, then the names, so that a name never leads to less than it should.
-func (l *Log) touch(f *flush) error {
-	for _, files := range [][]*file{f.logs, f.aside} {
+func (l *Log) touch(f *Flush) error {
+	for _, files := range [][]covered{f.logs, f.aside} {
 		for _, file := range files {
 			if err := file.sync(); err != nil && !errors.Is(err, errGone) {
 				return l.fail(err)
 			}
 		}
 	}
-	if f.dir != "" {
-		if err := l.fs.SyncDir(f.dir); err != nil {
-			return l.fail(err)
-		}
+	var errs []error
+	if f.epochs {
+		errs = append(errs, ignoreNotExist(l.syncFile(filepath.Join(f.dir, epochsName+tmpSuffix))))
+	}
+	if f.newFolder {
+		errs = append(errs, ignoreNotExist(l.syncFile(filepath.Join(f.dir, partitionMetadataName))))
+	}
+	if f.syncNames {
+		errs = append(errs, l.fs.SyncDir(f.dir))
+	}
+	if f.newFolder {
+		errs = append(errs, l.fs.SyncDir(filepath.Dir(f.dir)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return l.fail(err)
 	}
 	return nil
 }
 
+func (l *Log) syncFile(path string) error {
+	f, err := l.fs.Open(path, vfs.Write)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.SyncData(), f.Close())
+}
+
+func ignoreNotExist(err error) error {
+	if notExist(err) {
+		return nil
+	}
+	return err
+}
+
 // endSyncLocked counts what a finished sync has made durable. A truncation meanwhile may have put other records below
 // its end, so that the sync proves nothing about those; the next one will.
-func (l *Log) endSyncLocked(f *flush) {
+func (l *Log) endSyncLocked(f *Flush) {
 	l.forgetSyncedLocked(f.names)
-	if f.dir != "" {
+	if f.syncNames {
 		l.namesFound = false
+	}
+	if f.newFolder {
+		l.newFolder = false
 	}
 	if f.truncations != l.truncations {
 		return
@@ -194,11 +369,17 @@ func (l *Log) endSyncLocked(f *flush) {
 }
 
 // endRecoveryLocked moves the recovery point to where a finished sync began.
-func (l *Log) endRecoveryLocked(f *flush) {
+func (l *Log) endRecoveryLocked(f *Flush) {
+	if f.truncations != l.truncations {
+		return
+	}
 	if f.end > l.recoveryPoint {
 		l.recoveryPoint = f.end
 		l.sinceRecovery = l.appended.Load() - f.appended
-		l.dropOldSnapshotsLocked()
+		if !l.ownerStores {
+			l.stored = l.recoveryPoint
+			l.dropOldSnapshotsLocked()
+		}
 	}
 }
 
@@ -209,12 +390,12 @@ func (l *Log) forgetSyncedLocked(names int) {
 	l.unsyncedAside = slices.DeleteFunc(l.unsyncedAside, (*file).clean)
 }
 
-// dropOldSnapshotsLocked removes the snapshots that stood for earlier recovery points. Those at the base of a segment
+// dropOldSnapshotsLocked removes the snapshots that stood for recovery points before the one that is stored. Those at the base of a segment
 // stay as long as it does: Kafka wants them. Nothing goes wrong if one is not removed.
 func (l *Log) dropOldSnapshotsLocked() {
 	err := errors.Join(
-		l.removeSnapshotsLocked(func(offset kafka.Offset) bool { return offset < l.recoveryPoint && !l.isBaseLocked(offset) }),
-		l.removeSequencesLocked(func(offset kafka.Offset) bool { return offset < l.recoveryPoint }),
+		l.removeSnapshotsLocked(func(offset kafka.Offset) bool { return offset < l.stored && !l.isBaseLocked(offset) }),
+		l.removeSequencesLocked(func(offset kafka.Offset) bool { return offset < l.stored }),
 	)
 	if err != nil {
 		l.logger.Warn("old producer snapshots stay on disk", "err", err)
@@ -227,7 +408,7 @@ func (l *Log) settleLocked() error {
 	if err := a.log.release(a.size); err != nil {
 		return err
 	}
-	changed := len(l.unsynced) > 0 || len(l.unsyncedAside) > 0 || l.names > l.namesSynced
+	changed := len(l.unsynced) > 0 || len(l.unsyncedAside) > 0 || l.names > l.namesSynced || l.newFolder
 	if a.extended || len(a.offset.tail) > 0 || a.max.Timestamp > a.lastEntryTime || a.allocated {
 		changed = true
 		if err := a.seal(); err != nil {
@@ -237,26 +418,26 @@ func (l *Log) settleLocked() error {
 	if !changed && !l.epochsDirty && l.recoveryPoint == l.logEnd {
 		return nil
 	}
-	if err := l.prepareRecoveryLocked(); err != nil {
+	l.unsynced = append(l.unsynced, a.log)
+	f, err := l.beginSyncLocked(true)
+	if err == nil && !f.recovery {
+		err = syscall.ENOSPC
+	}
+	if err != nil {
 		return err
 	}
-	l.unsynced = append(l.unsynced, a.log)
-	for _, f := range slices.Concat(l.unsynced, l.unsyncedAside) {
-		if err := f.sync(); err != nil && !errors.Is(err, errGone) {
-			return l.fail(err)
+	if err := l.touch(f); err != nil {
+		return err
+	}
+	l.endSyncLocked(f)
+	for {
+		snapshots, more, err := l.promiseLocked(f)
+		if !more && err == nil {
+			l.endRecoveryLocked(f)
+			return nil
+		}
+		if err = errors.Join(err, l.syncPromise(f, snapshots)); err != nil {
+			return err
 		}
 	}
-	if err := l.fs.SyncDir(l.dir); err != nil {
-		return l.fail(err)
-	}
-	snapshots, err := l.writeSnapshotsLocked(l.logEnd)
-	if err = errors.Join(err, l.syncSnapshots(snapshots, l.dir)); err != nil {
-		return err
-	}
-	l.forgetSyncedLocked(l.names)
-	l.synced.Store(l.appended.Load())
-	l.syncedEnd, l.recoveryPoint, l.sinceRecovery = l.logEnd, l.logEnd, 0
-	l.dropOldSnapshotsLocked()
-	l.publishLocked()
-	return nil
 }

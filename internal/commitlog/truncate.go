@@ -64,7 +64,7 @@ func (l *Log) truncateLocked(to kafka.Offset) error {
 	if err := l.removeSnapshotsLocked(func(offset kafka.Offset) bool { return offset > to }); err != nil {
 		return err
 	}
-	l.recoveryPoint = min(l.recoveryPoint, to)
+	l.recoveryPoint, l.stored = min(l.recoveryPoint, to), min(l.stored, to)
 	if err := l.fs.SyncDir(l.dir); err != nil {
 		return err
 	}
@@ -286,7 +286,7 @@ func (l *Log) truncateFullyLocked(offset kafka.Offset) error {
 	if err := l.removeSnapshotsLocked(func(kafka.Offset) bool { return true }); err != nil {
 		return err
 	}
-	l.recoveryPoint = 0
+	l.recoveryPoint, l.stored = 0, 0
 	if err := l.fs.SyncDir(l.dir); err != nil {
 		return err
 	}

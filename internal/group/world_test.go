@@ -105,6 +105,9 @@ func (w *world) start() {
 	})
 	w.create("orders", 3)
 	w.create(Topic, 1)
+	for _, p := range w.set.Partitions() {
+		<-p.Opened() // after a crash what was there is synced before it counts
+	}
 	synctest.Wait()
 }
 

@@ -34,7 +34,7 @@ type disk struct {
 	rename  func(from, to string) error
 	remove  func(path string) error
 	syncDir func(path string) error
-	syncFS  func(path string) error
+	syncAll func(sync func() error) error // of the whole filesystem
 }
 
 func (d *disk) Open(path string, flag vfs.Flag) (vfs.File, error) {
@@ -65,12 +65,21 @@ func (d *disk) SyncDir(path string) error {
 	return d.syncDir(path)
 }
 
-func (d *disk) SyncFS(path string) error {
-	if d.syncFS == nil {
-		return d.FS.SyncFS(path)
+func (d *disk) OpenDisk(path string) (vfs.Disk, error) {
+	all, err := d.FS.OpenDisk(path)
+	if err != nil || d.syncAll == nil {
+		return all, err
 	}
-	return d.syncFS(path)
+	return &wholeDisk{all, d.syncAll}, nil
 }
+
+// wholeDisk is a Disk whose Sync is replaced.
+type wholeDisk struct {
+	vfs.Disk
+	syncAll func(sync func() error) error
+}
+
+func (d *wholeDisk) Sync() error { return d.syncAll(d.Disk.Sync) }
 
 // file is a File whose methods can be replaced.
 type file struct {

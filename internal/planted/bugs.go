@@ -27,7 +27,7 @@ func SkipSyncDir(m Match) Bug {
 				}
 				return fs.SyncDir(path)
 			},
-			syncFS: func(string) error { return nil },
+			syncAll: func(func() error) error { return nil },
 		}
 	}
 }
@@ -45,7 +45,7 @@ func SkipSyncsWhile(on func() bool) Bug {
 			return &file{File: f, sync: func() error { return unless(f.SyncData) }}
 		})(fs).(*disk)
 		d.syncDir = func(path string) error { return unless(func() error { return fs.SyncDir(path) }) }
-		d.syncFS = func(path string) error { return unless(func() error { return fs.SyncFS(path) }) }
+		d.syncAll = unless
 		return d
 	}
 }

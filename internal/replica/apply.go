@@ -223,9 +223,13 @@ func (p *Partition) reconcile() {
 			p.markOpened()
 			return
 		}
+		p.hold(log)
 		log.OnSynced(p.synced)
 	}
 	log.SetConfig(t.config)
+	if p.set.o.FlushBeforeAck && !a.hasRole && log.SyncedEnd() < log.LogEnd() && log.Dir().Err() == nil {
+		return // recovered is not yet durable: synced comes back here
+	}
 	if p.begin(log) {
 		p.set.tellPlace(p)
 		p.set.tellRole(p)
@@ -253,14 +257,22 @@ func (p *Partition) begin(log *storage.Log) bool {
 	return true
 }
 
+// hold keeps an opened log until there is a role for it.
+func (p *Partition) hold(log *storage.Log) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := *p.acting.Load()
+	next.log, next.diskErr = log, nil // one of an earlier try to open it
+	p.highWatermark.Store(log.StoredHighWatermark())
+	p.acting.Store(&next)
+}
+
 // take puts a role in force. The caller holds role.
 func (p *Partition) take(next *acting) {
 	log := next.log
 	p.mu.Lock()
-	if old := p.acting.Load(); old.log != nil {
-		next.diskErr = old.diskErr // a directory that failed stays so
-	} else {
-		p.highWatermark.Store(log.StoredHighWatermark())
+	if next.diskErr = p.acting.Load().diskErr; next.diskErr == nil { // a directory that failed stays so
+		next.diskErr = log.Dir().Err() // and whoever sees the role knows
 	}
 	p.progress = map[kafka.NodeID]*progress{}
 	p.wish = nil

@@ -211,6 +211,11 @@ func (p *Partition) lastStable(log *storage.Log, highWatermark kafka.Offset) kaf
 
 // synced is called by the log's syncer.
 func (p *Partition) synced(end kafka.Offset, err error) {
+	defer func() {
+		if a := p.acting.Load(); !a.hasRole && !a.finished { // it was this that the role has waited for
+			p.set.o.Store.Run(p.tp, p.reconcile)
+		}
+	}()
 	if err != nil {
 		p.failed(err)
 		return

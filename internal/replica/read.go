@@ -62,6 +62,10 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 		role = p.here
 	}
 	a, err := role(o.CurrentEpoch)
+	if err == nil && a.leader == kafka.NoNode {
+		// Nobody has told this replica how far the watermark is since it was opened.
+		err = fmt.Errorf("%s has no leader: %w", p.tp, kerr.NotLeaderForPartition)
+	}
 	if err != nil {
 		return r, err
 	}

@@ -150,8 +150,11 @@ func (w *world) applyOnly(records ...metadata.Record) {
 	w.set.Apply(delta, w.image)
 }
 
-// settle waits until what was queued for a partition is done.
+// settle waits until what was queued for a partition is done, what recovery has found is synced, and the role is taken.
 func (w *world) settle(tp kafka.TopicPartition) {
+	if p, err := w.set.Partition(tp); err == nil {
+		<-p.Opened()
+	}
 	done := make(chan struct{})
 	w.store.Run(tp, func() { close(done) })
 	<-done

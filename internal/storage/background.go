@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"moldau/internal/commitlog"
 	"moldau/internal/kafka"
 	"moldau/internal/vfs"
 	"moldau/internal/xsync"
@@ -29,6 +29,12 @@ type keeper struct {
 	// telling is held from reading a log's state until the journal has it, so that older news never follow newer.
 	telling xsync.Mutex
 
+	// behind and flying together are no less than what an unclean start would have to read here, in bytes: all that lies
+	// after the recovery points that the journal knows, and what is being appended. room is closed, and replaced, when
+	// behind may have become less. All three are guarded by mu.
+	behind, flying int64
+	room           chan struct{}
+
 	// What an unclean start would have to read, by log; only logs that were appended to since their recovery point. By the
 	// goroutine only, like all that follow but active.
 	toRecover map[*Log]int64
@@ -39,7 +45,67 @@ type keeper struct {
 }
 
 func newKeeper(d *Directory) *keeper {
-	return &keeper{d: d, wake: make(chan struct{}, 1), toRecover: map[*Log]int64{}}
+	return &keeper{d: d, wake: make(chan struct{}, 1), room: make(chan struct{}), toRecover: map[*Log]int64{}}
+}
+
+// admit lets an append of so many bytes begin, once an unclean start would not have more to read than Options.RecoveryBytes
+// after it. It waits only where the disk takes appends faster than recovery points can follow. landed has to follow.
+func (k *keeper) admit(n int64) error {
+	for {
+		k.mu.Lock()
+		sum, room := k.behind+k.flying, k.room
+		if sum+n <= k.d.o.RecoveryBytes || sum == 0 {
+			k.flying += n
+			k.mu.Unlock()
+			return nil
+		}
+		k.mu.Unlock()
+		k.kick()
+		select {
+		case <-room:
+		case <-k.d.failed:
+		case <-k.d.s.stop:
+			return storageError(errStopped)
+		}
+		if err := k.d.writable(); err != nil {
+			return err
+		}
+	}
+}
+
+// landed ends what admit began, with as many bytes in the log now. The log is noted before its bytes count as behind: who
+// counts what is behind finds them in the log.
+func (k *keeper) landed(l *Log, admitted, appended int64) {
+	if appended > 0 {
+		l.NoteChange()
+	}
+	k.mu.Lock()
+	k.flying -= admitted
+	before := k.behind
+	k.behind += appended
+	half := k.d.o.RecoveryBytes / 2
+	crossed := before <= half && k.behind > half
+	k.mu.Unlock()
+	if crossed {
+		k.kick()
+	}
+}
+
+// recovered counts what an opened log has after its recovery point.
+func (k *keeper) recovered(bytes int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.behind += bytes
+}
+
+// errStopped is why an append that waited for the disk was not made.
+var errStopped = errors.New("the node stops")
+
+// crowded tells whether recovery points should move now.
+func (k *keeper) crowded() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.behind > k.d.o.RecoveryBytes/2
 }
 
 func (k *keeper) kick() {
@@ -107,9 +173,8 @@ func (k *keeper) run(stop <-chan struct{}) {
 				space.set(k.d.o.SpaceInterval)
 			}
 		}
-		if journal.due() {
-			k.boundRecovery()
-			k.report(k.flush())
+		if journal.due() || k.crowded() {
+			k.report(k.boundRecovery())
 			if k.stale {
 				checkpoint.set(k.d.o.CheckpointInterval - min(k.d.o.CheckpointInterval, k.d.since(k.lastCheckpoint)))
 			}
@@ -137,40 +202,100 @@ func received(c <-chan struct{}) bool {
 	}
 }
 
-// boundRecovery moves recovery points, those of the logs with the most behind them first, when all logs together have
-// more than the limit to recover. A log's own rule, which looks at that log alone, would let many logs add up to minutes.
-func (k *keeper) boundRecovery() {
+// boundRecovery moves recovery points and brings all changes to the journal. Those that are due move, and, when all logs
+// together have more behind them than half the limit, others too, those with the most first. A log's own rule, which looks
+// at that log alone, would let many logs add up to minutes.
+func (k *keeper) boundRecovery() error {
 	k.mu.Lock()
 	for _, l := range k.changed {
 		k.toRecover[l] = 0
 	}
+	before := k.behind
 	k.mu.Unlock()
+	logs := k.behindLogs()
+	k.advance(k.choose(logs))
+	// Before the journal hears of the recovery points, which may have moved on by then. Appends that come meanwhile are in
+	// both numbers, until the next time.
 	var sum int64
-	var logs []*Log
-	for _, l := range slices.SortedFunc(maps.Keys(k.toRecover), func(a, b *Log) int { return compareTP(a.tp, b.tp) }) {
+	for _, l := range logs {
+		sum += l.BytesToRecover()
+	}
+	err := k.flush()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err == nil {
+		k.behind += sum - before
+	}
+	close(k.room)
+	k.room = make(chan struct{})
+	return err
+}
+
+// behindLogs brings toRecover up to date and returns its logs, those with the most to recover first.
+func (k *keeper) behindLogs() []*Log {
+	logs := make([]*Log, 0, len(k.toRecover))
+	for l := range k.toRecover {
 		n := l.BytesToRecover()
-		if n == 0 {
+		if n == 0 || l.gone.Load() {
 			delete(k.toRecover, l)
 			continue
 		}
 		k.toRecover[l] = n
-		sum += n
 		logs = append(logs, l)
-	}
-	if sum <= k.d.o.RecoveryBytes {
-		return
 	}
 	slices.SortFunc(logs, func(a, b *Log) int {
 		return cmp.Or(cmp.Compare(k.toRecover[b], k.toRecover[a]), compareTP(a.tp, b.tp))
 	})
+	return logs
+}
+
+// choose returns the logs whose recovery points should move.
+func (k *keeper) choose(logs []*Log) []*Log {
+	var sum int64
 	for _, l := range logs {
-		if sum <= k.d.o.RecoveryBytes/2 || !k.d.Online() {
+		sum += k.toRecover[l]
+	}
+	spare := sum - k.d.o.RecoveryBytes/4
+	if sum <= k.d.o.RecoveryBytes/2 {
+		spare = 0
+	}
+	return slices.DeleteFunc(slices.Clone(logs), func(l *Log) bool {
+		if spare > 0 {
+			spare -= k.toRecover[l]
+			return false
+		}
+		return !l.RecoveryDue()
+	})
+}
+
+// advance moves the recovery points of logs to their ends.
+func (k *keeper) advance(logs []*Log) {
+	if k.d.whole.disk == nil || len(logs) < k.d.o.SyncWholeFrom {
+		for _, l := range logs {
+			if !k.d.Online() {
+				return
+			}
+			if err := l.advanceRecoveryPoint(); err != nil {
+				k.d.syncFailed(l, err)
+			}
+		}
+		return
+	}
+	type step struct {
+		l *Log
+		f *commitlog.Flush
+	}
+	var steps []step
+	for _, l := range logs {
+		if f := l.beginAdvance(); f != nil {
+			steps = append(steps, step{l, f})
+		}
+	}
+	for first := true; len(steps) > 0; first = false {
+		if k.d.whole.sync() != nil {
 			return
 		}
-		sum -= k.toRecover[l]
-		if err := l.advanceRecoveryPoint(); err != nil {
-			k.d.syncFailed(l, err)
-		}
+		steps = slices.DeleteFunc(steps, func(s step) bool { return !s.l.endAdvance(s.f, first) })
 	}
 }
 
@@ -193,6 +318,9 @@ func (k *keeper) flush() error {
 	}
 	k.telling.Lock()
 	for _, l := range logs {
+		if _, known := k.toRecover[l]; !known {
+			k.toRecover[l] = 0 // noted since boundRecovery has looked
+		}
 		l.changed.Store(false) // before reading: a change from here on is told again
 		// One that is deleted from here on is in removed afterwards, so that its end is the journal's last word on it.
 		if !l.gone.Load() {
@@ -202,6 +330,9 @@ func (k *keeper) flush() error {
 	k.stale = true
 	err := k.d.journal.write(changes)
 	k.telling.Unlock()
+	if err == nil {
+		k.stored(logs)
+	}
 	if err != nil {
 		if errors.Is(err, syscall.ENOSPC) {
 			k.mu.Lock()
@@ -218,6 +349,17 @@ func (k *keeper) flush() error {
 		return err
 	}
 	return nil
+}
+
+// stored lets the logs forget what stood for recovery points before the journal's.
+func (k *keeper) stored(logs []*Log) {
+	for _, l := range logs {
+		l.use.RLock()
+		if !l.gone.Load() {
+			l.RecoveryPointStored(k.d.journal.recall(l.tp, l.id).recoveryPoint)
+		}
+		l.use.RUnlock()
+	}
 }
 
 // tell brings one log's state to the journal now.

@@ -271,6 +271,9 @@ func (p promises) check(disk vfs.FS) error {
 		if l.LogEnd() < p.visible[topic] {
 			return fmt.Errorf("%s ends at %d, and all below %d was visible", topic, l.LogEnd(), p.visible[topic])
 		}
+		if _, err := l.Sync(); err != nil { // the syncer may have been here before
+			return err
+		}
 		if l.LogEnd() < p.synced[topic] || l.SyncedEnd() != l.LogEnd() {
 			return fmt.Errorf("%s ends at %d and is synced to %d, reported synced %d", topic, l.LogEnd(), l.SyncedEnd(), p.synced[topic])
 		}

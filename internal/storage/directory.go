@@ -37,16 +37,19 @@ type Directory struct {
 	formatted  bool  // meta.properties was there
 	used       bool  // a journal was there: a node has run here
 	clean      bool  // the last stop was clean
+	settled    bool  // names and data that an earlier process has left are on disk
 	cleanEpoch int64 // broker epoch in .kafka_cleanshutdown, -1 = none
 
 	files   *commitlog.Files
 	journal *journal
 	syncer  *syncer
+	whole   *whole
 	keeper  *keeper
 	space   *space
 	cleaned *cleaned
 
-	partitions int // folders here; guarded by Store.mu
+	partitions int          // folders here; guarded by Store.mu
+	scanned    atomic.Int64 // bytes that recovery has read since the start
 
 	failure atomic.Pointer[error]
 	failed  chan struct{} // closed once failure is set
@@ -208,6 +211,9 @@ func (d *Directory) load() error {
 	if d.cleaned, err = openCleaned(d); err != nil {
 		return err
 	}
+	if d.whole, err = openWhole(d); err != nil {
+		return err
+	}
 	d.syncer = newSyncer(d)
 	d.keeper = newKeeper(d)
 	return d.space.look()
@@ -235,6 +241,18 @@ func (d *Directory) loadClean() error {
 type cleanMark struct {
 	Version     int    `json:"version"`
 	BrokerEpoch *int64 `json:"brokerEpoch"`
+}
+
+// begin prepares for changes.
+func (d *Directory) begin() {
+	if err := d.removeCleanMark(); err != nil {
+		d.fail(err)
+		return
+	}
+	d.settled = d.clean
+	if !d.clean && d.whole.disk != nil {
+		d.settled, _ = d.whole.try() // its error has failed the directory
+	}
 }
 
 // removeCleanMark makes the directory one whose next start must recover. The names in it are durable afterwards, whether there
@@ -300,6 +318,9 @@ func (d *Directory) close() error {
 	var err error
 	if d.journal != nil {
 		err = d.journal.close()
+	}
+	if d.whole != nil {
+		err = errors.Join(err, d.whole.close())
 	}
 	if d.lock != nil {
 		err = errors.Join(err, d.lock.Close())

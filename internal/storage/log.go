@@ -72,7 +72,11 @@ func (l *Log) Append(b []byte, o commitlog.AppendOptions) (commitlog.Appended, e
 	if err := l.dir.writable(); err != nil {
 		return commitlog.Appended{}, err
 	}
+	if err := l.dir.keeper.admit(int64(len(b))); err != nil {
+		return commitlog.Appended{}, err
+	}
 	a, err := l.Log.Append(b, o)
+	l.dir.keeper.landed(l, int64(len(b)), int64(a.Bytes))
 	if err != nil {
 		return a, l.dir.ioFailed(err)
 	}
@@ -84,7 +88,11 @@ func (l *Log) AppendFetched(b []byte) (commitlog.Appended, error) {
 	if err := l.dir.writable(); err != nil {
 		return commitlog.Appended{}, err
 	}
+	if err := l.dir.keeper.admit(int64(len(b))); err != nil {
+		return commitlog.Appended{}, err
+	}
 	a, err := l.Log.AppendFetched(b)
+	l.dir.keeper.landed(l, int64(len(b)), int64(a.Bytes))
 	if err != nil {
 		return a, l.dir.ioFailed(err)
 	}
@@ -97,14 +105,19 @@ func (l *Log) AppendFetched(b []byte) (commitlog.Appended, error) {
 func (l *Log) AppendDone() {
 	l.NoteChange()
 	l.dir.keeper.wrote()
-	if l.inLine.Load() == notInLine && l.inLine.CompareAndSwap(notInLine, patientInLine) {
-		l.dir.syncer.add(l)
-	}
+	l.queue()
 	if l.UnsyncedBytes() >= lazyBytes {
 		l.Hurry()
 	}
 	if n := l.flush.records.Load(); n > 0 && l.LogEnd()-l.SyncedEnd() >= n && l.makeUrgent() {
 		l.dir.syncer.ask()
+	}
+}
+
+// queue puts the log in line for the syncer.
+func (l *Log) queue() {
+	if l.inLine.Load() == notInLine && l.inLine.CompareAndSwap(notInLine, patientInLine) {
+		l.dir.syncer.add(l)
 	}
 }
 
@@ -270,12 +283,52 @@ func (l *Log) sync() {
 	l.NoteChange() // after its owner has moved the watermark
 }
 
+// beginSync is the first half of sync where the waiting is done for many logs at once. nil: there is nothing to wait for.
+func (l *Log) beginSync() *commitlog.Flush {
+	l.use.RLock()
+	defer l.use.RUnlock()
+	if l.gone.Load() {
+		return nil
+	}
+	if _, dirty := l.Dirty(); !dirty {
+		return nil
+	}
+	f, err := l.Log.BeginSync(false)
+	if err != nil {
+		l.dir.syncFailed(l, err)
+		return nil
+	}
+	return f
+}
+
+// endSync is the second half.
+func (l *Log) endSync(f *commitlog.Flush) {
+	l.use.RLock()
+	if l.gone.Load() {
+		l.use.RUnlock()
+		return
+	}
+	end, err := l.SyncedEnd(), l.dir.Err()
+	if f != nil && err == nil {
+		end, _, err = l.Log.EndSync(f)
+	}
+	l.use.RUnlock()
+	if err != nil {
+		l.dir.syncFailed(l, err)
+		return // the syncer tells every log of the directory
+	}
+	l.dir.syncer.done()
+	l.tell(end, nil)
+	l.NoteChange() // after its owner has moved the watermark
+}
+
 func (l *Log) tell(end kafka.Offset, err error) {
 	if f := l.synced.Load(); f != nil {
 		(*f)(end, err)
 	}
 }
 
+// advanceRecoveryPoint moves the recovery point to the log end.
 func (l *Log) advanceRecoveryPoint() error {
 	l.use.RLock()
 	if l.gone.Load() {
@@ -290,6 +343,45 @@ func (l *Log) advanceRecoveryPoint() error {
 		l.NoteChange()
 	}
 	return err
+}
+
+// beginAdvance and endAdvance are advanceRecoveryPoint where the waiting is done for many logs at once: endAdvance comes after a sync,
+// and again as long as it returns true.
+func (l *Log) beginAdvance() *commitlog.Flush {
+	l.use.RLock()
+	defer l.use.RUnlock()
+	if l.gone.Load() {
+		return nil
+	}
+	f, err := l.Log.BeginSync(true)
+	if err != nil {
+		l.dir.syncFailed(l, err)
+		return nil
+	}
+	return f
+}
+
+func (l *Log) endAdvance(f *commitlog.Flush, first bool) (more bool) {
+	l.use.RLock()
+	if l.gone.Load() {
+		l.use.RUnlock()
+		return false
+	}
+	var err error
+	if first {
+		_, more, err = l.Log.EndSync(f)
+	} else {
+		more, err = l.Log.EndRecovery(f)
+	}
+	end := l.SyncedEnd()
+	l.use.RUnlock()
+	if err != nil {
+		l.dir.syncFailed(l, err)
+		return false
+	}
+	l.tell(end, nil)
+	l.NoteChange()
+	return more
 }
 
 // retain applies retention and removes what an earlier pass has renamed. It returns whether renamed files are left.

@@ -88,6 +88,7 @@ const metadataTopic = "__cluster_metadata"
 // Open opens a partition's log, recovering it as far as the last stop made that necessary, or makes an empty one. A
 // folder of the same name that belongs to an older topic is renamed out of the way. dir says where to make a new log;
 // DirUnassigned, DirMigrating and DirLost choose the directory with the fewest. It waits for the disk: call it from Run.
+// With FlushBeforeAck the owner acts on what was recovered only when OnSynced has told that it is durable, before long.
 // Errors are KAFKA_STORAGE_ERROR.
 func (s *Store) Open(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.DirID, cfg commitlog.Config) (*Log, error) {
 	return s.openOrMake(tp, id, dir, cfg, nil)
@@ -183,19 +184,18 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 		if err := s.o.FS.MkdirAll(folder); err != nil {
 			return nil, err
 		}
-		if err := commitlog.WritePartitionMetadata(s.o.FS, folder, id); err != nil {
-			return nil, err
-		}
-		if err := s.o.FS.SyncDir(d.path); err != nil {
+		if err := commitlog.NewPartitionMetadata(s.o.FS, folder, id); err != nil {
 			return nil, err
 		}
 	}
 	memory := d.journal.recall(tp, id)
 	log, recovery, err := commitlog.Open(commitlog.Options{
 		FS: s.o.FS, Dir: folder, TP: tp, Config: cfg, Files: d.files, Now: s.o.Now, Logger: d.logger,
-		RecoveryPoint: memory.recoveryPoint, LogStart: memory.logStart, Clean: d.clean && !created,
+		RecoveryPoint: memory.recoveryPoint, LogStart: memory.logStart, Clean: d.clean && !created, DeferSync: true, StoresRecoveryPoint: true,
+		NamesDurable: d.settled && !created, NewFolder: created,
 		ProducerExpiryMs: s.o.ProducerExpiryMs,
 	})
+	d.scanned.Add(recovery.ScannedBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -205,8 +205,10 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 	}
 	l := &Log{Log: log, tp: tp, id: id, dir: d, leaves: make(chan struct{})}
 	l.setFlush(cfg)
-	// What was recovered is durable, but a watermark beyond it would be one of records that are gone.
+	// Recovered is not yet durable: until the syncer has seen to it, what was read counts as if it were appended just now,
+	// and the owner must not go by a watermark above SyncedEnd. One above the end would be of records that are gone.
 	l.SetHighWatermark(min(max(memory.highWatermark, log.LogStart()), log.LogEnd()))
+	d.keeper.recovered(log.BytesToRecover())
 	if recovery.TruncatedBytes > 0 || recovery.Took > time.Second {
 		d.logger.Info("recovered partition", "partition", tp.String(), "fromOffset", recovery.From, "scannedBytes", recovery.ScannedBytes,
 			"truncatedBytes", recovery.TruncatedBytes, "took", recovery.Took)
@@ -217,6 +219,8 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 	l.NoteChange()
 	if created {
 		d.keeper.wrote()
+	} else if _, dirty := l.Dirty(); dirty {
+		l.queue()
 	}
 	return l, nil
 }
@@ -330,10 +334,15 @@ func (s *Store) DeleteClosed(tp kafka.TopicPartition, id kafka.TopicID) error {
 	return nil
 }
 
-// storedID returns the topic id of a closed folder, zero if it has none. The folder itself tells: the journal hears of a
+// storedID returns the topic id of a closed folder, zero if nobody knows. The folder itself tells: the journal hears of a
 // new topic later, and until then knows the one that had the name before.
 func (s *Store) storedID(d *Directory, tp kafka.TopicPartition) (kafka.TopicID, error) {
 	id, err := commitlog.ReadPartitionMetadata(s.o.FS, filepath.Join(d.path, tp.String()))
+	if errors.Is(err, commitlog.ErrMetadata) {
+		// The folder of a power cut soon after it was made, or damage. What the journal has is of a topic that had it.
+		d.logger.Warn("topic id of a partition folder cannot be read", "partition", tp.String(), "error", err)
+		return d.journal.topicID(tp), nil
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return id, d.ioFailed(fmt.Errorf("read topic id of %s: %w", tp, err))
 	}

@@ -33,6 +33,7 @@ type Options struct {
 	RecoveryThreads int  // jobs at once per directory; 2
 	MaxOpenFiles    int  // descriptors kept open per directory; 4096
 	SyncThreads     int  // files synced at once per directory; 16
+	SyncWholeFrom   int  // logs that one sync of their whole filesystem does for, where there is such a call; see wholeFrom
 
 	RetentionInterval  time.Duration // log.retention.check.interval.ms; 5 minutes
 	JournalInterval    time.Duration // from the first change to the journal entry that tells it; 1 second
@@ -42,14 +43,15 @@ type Options struct {
 	ProducerExpiryMs   int64         // producer.id.expiration.ms; 1 day
 	ProducerInterval   time.Duration // producer.id.expiration.check.interval.ms; 10 minutes
 	Cleaner            CleanerOptions
+	RecoveryBytes      int64 // most that an unclean start has to read per directory; 256 MiB
 	Scrub              ScrubOptions
-	RecoveryBytes      int64 // most that an unclean start has to read per directory, about; 256 MiB
 }
 
 func (o *Options) setDefaults() {
 	o.RecoveryThreads = cmp.Or(o.RecoveryThreads, 2)
 	o.MaxOpenFiles = cmp.Or(o.MaxOpenFiles, 4096)
 	o.SyncThreads = cmp.Or(o.SyncThreads, 16)
+	o.SyncWholeFrom = cmp.Or(o.SyncWholeFrom, wholeFrom)
 	o.RetentionInterval = cmp.Or(o.RetentionInterval, 5*time.Minute)
 	o.JournalInterval = cmp.Or(o.JournalInterval, time.Second)
 	o.CheckpointInterval = cmp.Or(o.CheckpointInterval, time.Minute)
@@ -333,14 +335,13 @@ func (s *Store) SetBrokerEpoch(epoch int64) error {
 // be opened before. It fails when no directory is left.
 func (s *Store) Start() error {
 	s.started = true
+	var beginning sync.WaitGroup
 	for _, d := range s.dirs {
-		if !d.Online() {
-			continue
-		}
-		if err := d.removeCleanMark(); err != nil {
-			d.fail(err)
+		if d.Online() {
+			beginning.Go(d.begin)
 		}
 	}
+	beginning.Wait()
 	if err := s.anyOnline(); err != nil {
 		return err
 	}

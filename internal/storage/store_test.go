@@ -320,6 +320,11 @@ func TestRestart(t *testing.T) {
 			t.Fatal("the mark is still there while the node runs")
 		}
 		l = open(t, s, "orders", 1)
+		if !clean {
+			if _, err := l.Sync(); err != nil { // as the syncer does by itself
+				t.Fatal(err)
+			}
+		}
 		if l.LogStart() != 3 || l.LogEnd() != 10 || l.SyncedEnd() != 10 || l.StoredHighWatermark() != 8 {
 			t.Fatalf("clean=%v: start %d, end %d, synced %d, watermark %d", clean, l.LogStart(), l.LogEnd(), l.SyncedEnd(), l.StoredHighWatermark())
 		}

@@ -58,7 +58,9 @@ func (c *syncs) take() string {
 func counted(t *testing.T, logs int, took time.Duration, do func(s *Store, c *syncs, logs []*Log)) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewInject(vfs.NewMem())
-		s := run(t, options(fs, "/a"))
+		o := options(fs, "/a")
+		o.SyncWholeFrom = 1000
+		s := run(t, o)
 		defer func() { must(t, s.Stop(true)) }()
 		c := &syncs{took: took, by: map[string]int{}}
 		var all []*Log

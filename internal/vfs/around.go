@@ -66,8 +66,40 @@ func (a *around) SyncDir(path string) error {
 	return a.run(Op{Kind: OpSyncDir, Path: path}, func() error { return a.fs.SyncDir(path) })
 }
 
-func (a *around) SyncFS(path string) error {
-	return a.run(Op{Kind: OpSyncFS, Path: path}, func() error { return a.fs.SyncFS(path) })
+func (a *around) OpenDisk(path string) (disk Disk, err error) {
+	err = a.run(Op{Kind: OpOpen, Path: path}, func() (err error) {
+		disk, err = a.fs.OpenDisk(path)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &aroundDisk{a: a, disk: disk, path: path}, nil
+}
+
+type aroundDisk struct {
+	a    *around
+	disk Disk
+	path string
+}
+
+func (d *aroundDisk) Sync() error {
+	err := d.a.run(Op{Kind: OpSyncFS, Path: d.path}, d.disk.Sync)
+	var lost *lostSync
+	if errors.As(err, &lost) {
+		d.failSync()
+	}
+	return err
+}
+
+func (d *aroundDisk) failSync() {
+	if disk, ok := d.disk.(interface{ failSync() }); ok {
+		disk.failSync()
+	}
+}
+
+func (d *aroundDisk) Close() error {
+	return d.a.run(Op{Kind: OpClose, Path: d.path}, d.disk.Close)
 }
 
 func (a *around) Lock(path string) (lock io.Closer, err error) {

@@ -6,7 +6,7 @@
 //
 // Invariants:
 //  1. Data written is durable after SyncData or Sync of that file, and a name is durable after SyncDir of its folder
-//     (or SyncFS of anything on the same filesystem). Nothing else makes anything durable. In particular a file's sync
+//     (or Disk.Sync of the filesystem that it is on). Nothing else makes anything durable. In particular a file's sync
 //     does not keep its name, nor a folder's sync the folder's own.
 //  2. A rename is seen, and survives a crash, whole or not at all.
 //  3. A File may be used by many goroutines at once: reads, writes and syncs of one file run side by side.
@@ -24,7 +24,7 @@
 //   - After a failed sync the state of the data is unknown and the call must never be repeated in the hope of success:
 //     the kernel marks pages clean when it reports the error. Mem under Inject behaves so.
 //   - StartSync makes nothing durable, and an error of it is a failed sync: it may be the only one to tell.
-//   - SyncFS keeps its descriptor, because the kernel tells a failed write-back only to descriptors that were open then.
+//   - A Disk is to be opened at the start: the kernel tells a failed write-back only to descriptors that were open then.
 //   - sendfile passes on the page cache itself: bytes that are overwritten or cut while they are on their way may arrive
 //     changed. Only what can no longer change, or what the receiver checks (a CRC), may be sent.
 //   - A test that uses only KillClone proves nothing about syncs; one that uses only CrashClone with keep 0 or 1 misses

@@ -55,7 +55,7 @@ func (i *Inject) run(op Op, do func() error) error {
 	switch {
 	case err == nil:
 		err = do()
-	case op.Kind == OpSync || op.Kind == OpSyncData || op.Kind == OpStartSync:
+	case op.Kind == OpSync || op.Kind == OpSyncData || op.Kind == OpStartSync || op.Kind == OpSyncFS:
 		err = failed(op, &lostSync{err})
 	default:
 		err = failed(op, err)

@@ -280,6 +280,15 @@ func (f *memFile) failSync() {
 	f.n.dirty = nil
 }
 
+// failSyncFS is the same for all files.
+func (m *Mem) failSyncFS() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for n := range m.dirty {
+		n.dirty = nil
+	}
+}
+
 func (f *memFile) Size() (size int64, err error) {
 	err = f.use("stat", func() error {
 		size = f.n.cache.size

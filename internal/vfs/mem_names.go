@@ -116,6 +116,25 @@ func (m *Mem) syncNamesLocked(synced func(dir *node) bool) {
 	m.unsynced = rest
 }
 
+// OpenDisk opens the disk as a whole.
+func (m *Mem) OpenDisk(path string) (Disk, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, err := m.findLocked("open", path); err != nil {
+		return nil, err
+	}
+	return memDisk{m, path}, nil
+}
+
+type memDisk struct {
+	m    *Mem
+	path string
+}
+
+func (d memDisk) Sync() error  { return d.m.SyncFS(d.path) }
+func (d memDisk) failSync()    { d.m.failSyncFS() }
+func (d memDisk) Close() error { return nil }
+
 // SyncFS makes all data and all names durable.
 func (m *Mem) SyncFS(path string) error {
 	m.mu.Lock()

@@ -6,23 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 )
 
 // OS is the operating system's filesystem. Make it with NewOS; one per node is enough.
-type OS struct {
-	buffers buffers
-
-	mu sync.Mutex
-	// roots holds the descriptors through which SyncFS speaks, one per path, kept open from the first call on: the
-	// kernel reports a failed write-back only to descriptors that were open when it failed.
-	roots map[string]*os.File
-}
+type OS struct{ buffers buffers }
 
 // NewOS returns the operating system's filesystem.
-func NewOS() *OS {
-	return &OS{roots: make(map[string]*os.File)}
-}
+func NewOS() *OS { return &OS{} }
 
 // Open opens a file. New files are readable by everyone and writable by the owner, less the process's umask.
 func (o *OS) Open(path string, flag Flag) (File, error) {
@@ -106,44 +96,21 @@ func (o *OS) SyncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// SyncFS makes everything on the filesystem of path durable. The descriptor that the first call for a path opens stays
-// open, so call it once at start: failed write-backs are reported from then on.
-func (o *OS) SyncFS(path string) error {
-	root, err := o.root(path)
+// OpenDisk opens the filesystem of path. The descriptor is what makes the kernel report failed write-backs from now on.
+func (o *OS) OpenDisk(path string) (Disk, error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return syncFS(root)
+	if !syncFSVouches(f) {
+		return nil, errors.Join(&fs.PathError{Op: "syncfs", Path: path, Err: errors.ErrUnsupported}, f.Close())
+	}
+	return osDisk{f}, nil
 }
 
-// root returns the descriptor held for a path, or a new one if another disk has been mounted there since.
-func (o *OS) root(path string) (*os.File, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	now, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	held := o.roots[path]
-	if held != nil {
-		then, err := held.Stat()
-		if err != nil {
-			return nil, err
-		}
-		if os.SameFile(now, then) {
-			return held, nil
-		}
-	}
-	root, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	o.roots[path] = root
-	if held != nil {
-		return root, held.Close()
-	}
-	return root, nil
-}
+type osDisk struct{ *os.File }
+
+func (d osDisk) Sync() error { return syncFS(d.File) }
 
 // Lock takes an exclusive lock on a file; see FS.
 func (o *OS) Lock(path string) (io.Closer, error) {

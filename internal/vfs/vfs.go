@@ -34,9 +34,9 @@ type FS interface {
 	Stat(path string) (Entry, error)
 	// SyncDir makes the names in a folder durable: creates, renames and removes.
 	SyncDir(path string) error
-	// SyncFS makes everything on the filesystem of path durable, data and names. Write-backs that failed since the first
-	// SyncFS of that path are reported, earlier ones may not be: call it once at start.
-	SyncFS(path string) error
+	// OpenDisk opens the filesystem of path as a whole. Where the system has no call that makes all of it durable and
+	// reports every failure, the error satisfies errors.Is(err, errors.ErrUnsupported): files have to be synced one by one.
+	OpenDisk(path string) (Disk, error)
 	// Lock takes an exclusive lock on a file, made if missing, and fails with ErrLocked at once when another process,
 	// or another Lock call of this one, has it. Closing releases it.
 	Lock(path string) (io.Closer, error)
@@ -69,6 +69,14 @@ type File interface {
 	// SendTo writes n bytes from offset pos to dst and returns how many it wrote. The file has no position to disturb,
 	// so many calls may run at once.
 	SendTo(dst io.Writer, pos, n int64) (int64, error)
+	io.Closer
+}
+
+// Disk is an open filesystem.
+type Disk interface {
+	// Sync makes everything on the filesystem durable, data and names. It reports every write-back that has failed since
+	// OpenDisk or the last Sync, whoever wrote, and each only once: calls side by side have to share what they hear.
+	Sync() error
 	io.Closer
 }
 

@@ -274,10 +274,16 @@ var conformance = []struct {
 		must(t, f.Sync())
 		must(t, open(t, fsys, dir+"/f", 0).SyncData())
 		must(t, fsys.SyncDir(dir))
-		must(t, fsys.SyncFS(dir))
-		must(t, fsys.SyncFS(dir))
+		disk, err := fsys.OpenDisk(dir)
+		if !errors.Is(err, errors.ErrUnsupported) {
+			must(t, err)
+			must(t, disk.Sync())
+			must(t, disk.Sync())
+			must(t, disk.Close())
+		}
 		wantErr(t, "sync no folder", fsys.SyncDir(dir+"/no"), fs.ErrNotExist)
-		wantErr(t, "sync no filesystem", fsys.SyncFS(dir+"/no"), fs.ErrNotExist)
+		_, err = fsys.OpenDisk(dir + "/no")
+		wantErr(t, "open no filesystem", err, fs.ErrNotExist)
 	}},
 	{"send", func(t *testing.T, fsys FS, dir string) {
 		content := bytes.Repeat([]byte("0123456789"), 20_000)
@@ -418,30 +424,5 @@ func TestOSAllocateByFilling(t *testing.T) {
 	want := append([]byte("abc"), make([]byte, 3<<20-3)...)
 	if !bytes.Equal([]byte(get(t, NewOS(), path)), want) {
 		t.Error("other content")
-	}
-}
-
-// A descriptor of what was at a path before would sync the wrong disk.
-func TestOSSyncFSNoticesAnotherFolder(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "d")
-	o := NewOS()
-	for range 2 {
-		must(t, o.MkdirAll(path))
-		must(t, o.SyncFS(path))
-		first := o.roots[path]
-		must(t, o.SyncFS(path))
-		if o.roots[path] != first {
-			t.Error("the descriptor was not kept")
-		}
-		held, err := first.Stat()
-		must(t, err)
-		there, err := os.Stat(path)
-		must(t, err)
-		if !os.SameFile(held, there) {
-			t.Error("the descriptor is not of what is there")
-		}
-		must(t, o.RemoveAll(path+" before"))
-		must(t, o.Rename(path, path+" before"))
-		wantErr(t, "nothing there", o.SyncFS(path), fs.ErrNotExist)
 	}
 }

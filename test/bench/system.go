@@ -16,6 +16,7 @@ import (
 type process interface {
 	Spawn(t harness.T, args ...string)
 	Stop(t harness.T)
+	Kill(t harness.T)
 	Pid() int
 	Done() <-chan struct{}
 }

@@ -53,6 +53,15 @@ func allWorkloads() []workload {
 		alone: true,
 		run:   runStart,
 	}}
+	for _, n := range []int{1_000, 10_000} {
+		list = append(list, workload{
+			name:  fmt.Sprintf("recovery-%d", n),
+			about: fmt.Sprintf("kill -9 under load, then from process start to a record acked with acks=all in %d partitions", n),
+			alone: true,
+			full:  true,
+			run:   recoveryRun(n),
+		})
+	}
 	for _, size := range []struct {
 		name  string
 		bytes int

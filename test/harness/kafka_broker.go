@@ -116,6 +116,15 @@ func (b *Broker) Stop(t T) {
 	}
 }
 
+// Kill ends the process as kill -9 does.
+func (b *Broker) Kill(t T) {
+	t.Helper()
+	if err := b.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-b.done
+}
+
 // Pid is the process id of the running broker.
 func (b *Broker) Pid() int { return b.cmd.Process.Pid }
 

@@ -1,0 +1,106 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"moldau/internal/vfs"
+	"moldau/internal/xsync"
+)
+
+const (
+	// wholeFrom is how many logs are synced together by one sync of their whole filesystem rather than one by one:
+	// docs/decisions/0002-sync-before-ack.md has what was measured.
+	wholeFrom = 3
+
+	// A sync of the whole filesystem also waits for what other programs have written. After this long the logs are synced
+	// one by one, and nobody tries again for so many times as long as it took in the end.
+	wholePatience = 500 * time.Millisecond
+	wholePenalty  = 20
+)
+
+// whole syncs everything that is on a directory's filesystem at once. That costs about as much as the sync of one file,
+// however many are dirty.
+type whole struct {
+	d *Directory
+
+	// one holds a value during a sync. The kernel tells a failed write-back once: the sync that is not told would vouch for
+	// what is lost, if it did not look at the directory afterwards.
+	one chan struct{}
+
+	disk vfs.Disk // nil: there is no such call, files have to be synced one by one. Closed with the directory
+
+	mu        xsync.Mutex // guards what follows
+	running   bool        // one goes on
+	notBefore time.Time   // other programs write much
+}
+
+func openWhole(d *Directory) (*whole, error) {
+	disk, err := d.o.FS.OpenDisk(d.path)
+	if errors.Is(err, errors.ErrUnsupported) {
+		d.logger.Info("files are synced one by one", "dir", d.path, "reason", err)
+		return &whole{d: d}, nil
+	}
+	return &whole{d: d, disk: disk, one: make(chan struct{}, 1)}, err
+}
+
+// sync makes everything durable that was written before the call. An error has failed the directory already.
+func (w *whole) sync() error {
+	w.one <- struct{}{}
+	defer func() { <-w.one }()
+	if err := w.d.Err(); err != nil {
+		return err
+	}
+	if err := w.disk.Sync(); err != nil {
+		w.d.fail(fmt.Errorf("sync its filesystem: %w", err))
+	}
+	return w.d.Err()
+}
+
+func (w *whole) close() error {
+	if w.disk == nil {
+		return nil
+	}
+	return w.disk.Close()
+}
+
+// worthwhile tells whether so many logs should be synced by try.
+func (w *whole) worthwhile(logs int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return logs >= w.d.o.SyncWholeFrom && w.disk != nil && !w.running && !w.d.o.Now().Before(w.notBefore)
+}
+
+// try is sync, with patience. It returns false if that was not enough: then the sync goes on, and its failure fails the
+// directory all the same, but nobody waits for it.
+func (w *whole) try() (done bool, err error) {
+	began := w.d.o.Now()
+	w.mu.Lock()
+	w.running = true
+	w.mu.Unlock()
+	result := make(chan error, 1)
+	w.d.s.running.Go(func() {
+		err := w.sync()
+		w.mu.Lock()
+		w.running = false
+		if took := w.d.since(began); took > wholePatience {
+			w.notBefore = w.d.o.Now().Add(wholePenalty * took)
+		}
+		w.mu.Unlock()
+		result <- err
+	})
+	timer := time.NewTimer(wholePatience)
+	defer timer.Stop()
+	select {
+	case err = <-result:
+		return true, err
+	case <-timer.C:
+	}
+	select { // what is there has an order
+	case err = <-result:
+		return true, err
+	default:
+		return false, nil
+	}
+}
