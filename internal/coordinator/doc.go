@@ -13,10 +13,11 @@
 //     ever learns of a state that a crash takes back.
 //  4. A shard appends under the leader epoch that it was loaded for, and is dropped for good when that epoch is over.
 //  5. Every Promise is kept exactly once, by a turn or by the end of its shard.
-//  6. Timers fire in the order of their deadlines and, among equals, in the order in which they were set.
+//  6. Timers fire in the order of their deadlines and, among equals, in the order in which they were set, over all shards;
+//     only a shard whose turn takes long, at a disk that stalls, is left behind.
 //
-// Goroutines: one for timers and jobs, and one for each shard that is being loaded; Stop waits for them. Turns run on
-// their callers' goroutines and on that of the timers. Apply is called from one goroutine and never waits for a disk.
+// Goroutines: one that gives out timers and jobs, one for the timer or job that runs, one for each shard that is being loaded;
+// Stop waits for them. Turns run on their callers' goroutines and on those of timers and jobs. Apply is called from one goroutine and never waits for a disk.
 //
 // Locks: shard.mu is held for a turn, across the local append. The replica's locks, Runtime.mu and timers.mu are taken
 // under it, each alone.

@@ -47,8 +47,14 @@ type Runtime struct {
 
 	mu      xsync.Mutex
 	shards  map[int32]*shard
-	jobs    []func() // for the timers' goroutine
+	jobs    []job // for the timers' goroutine, in order
 	stopped bool
+}
+
+// job is work for one shard that takes its lock.
+type job struct {
+	s   *shard
+	run func()
 }
 
 type meters struct {
@@ -123,7 +129,7 @@ func (r *Runtime) resign(partition int32) {
 func (r *Runtime) dropLocked(s *shard) {
 	if s != nil {
 		s.dropped.Store(true)
-		r.jobs = append(r.jobs, s.drop)
+		r.jobs = append(r.jobs, job{s, s.drop})
 		r.timers.rouse()
 	}
 }
@@ -168,11 +174,16 @@ func (r *Runtime) Partitions() []int32 {
 func (r *Runtime) Later(f func(Machine, *Turn)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.jobs = append(r.jobs, func() {
-		for _, partition := range r.Partitions() {
-			_ = r.Turn(partition, f) // one that is not loaded yet learns of it in Loaded
-		}
-	})
+	for _, partition := range slices.Sorted(maps.Keys(r.shards)) {
+		s := r.shards[partition]
+		r.jobs = append(r.jobs, job{s, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.refusalLocked() == nil { // one that is not loaded yet learns of it in Loaded
+				s.takeLocked(func(t *Turn) { f(s.machine, t) })
+			}
+		}})
+	}
 	r.timers.rouse()
 }
 
@@ -197,32 +208,65 @@ func (r *Runtime) tick() {
 	defer alarm.Stop()
 	for {
 		stopping := r.ctx.Err() != nil // asked first: the jobs that Stop leaves come before
-		for _, job := range r.takeJobs() {
-			job()
+		next, left := r.takeJob()
+		if next.s != nil {
+			r.do(next)
+			continue
 		}
 		tm, s, wait := r.timers.first()
 		if tm != nil {
-			s.fire(tm)
+			r.do(job{s, func() { s.fire(tm) }})
 			continue
 		}
-		if stopping {
+		if stopping && !left {
 			return
 		}
 		alarm.Reset(wait)
+		done := r.ctx.Done()
+		if stopping {
+			done = nil // all that is to come are shards that are at the disk
+		}
 		select { // only waits: what has come is looked for above, in a fixed order
 		case <-alarm.C:
 		case <-r.timers.wake:
-		case <-r.ctx.Done():
+		case <-done:
 		}
 	}
 }
 
-func (r *Runtime) takeJobs() []func() {
+// turnPatience is how long the turn of one shard may hold up those of others. A longer one is at a disk that stalls.
+const turnPatience = 100 * time.Millisecond
+
+// do runs a job, and waits for it as long as turnPatience: so turns come in order, and yet a stalled disk delays only the
+// shards on it.
+func (r *Runtime) do(j job) {
+	j.s.busy.Store(true)
+	done := make(chan struct{})
+	r.run.Go(func() {
+		j.run()
+		j.s.busy.Store(false)
+		close(done)
+		r.timers.rouse()
+	})
+	patience := time.NewTimer(turnPatience)
+	defer patience.Stop()
+	select {
+	case <-done:
+	case <-patience.C:
+	}
+}
+
+// takeJob takes the first job whose shard is not busy with another, and tells whether there are others.
+func (r *Runtime) takeJob() (next job, left bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	jobs := r.jobs
-	r.jobs = nil
-	return jobs
+	for i, j := range r.jobs {
+		if !j.s.busy.Load() {
+			r.jobs = slices.Delete(r.jobs, i, i+1)
+			return j, true
+		}
+	}
+	return job{}, len(r.jobs) > 0
 }
 
 // fire runs a timer that is due, unless a turn has set it anew or cancelled it while this one waited.

@@ -36,6 +36,7 @@ type shard struct {
 	partition int32
 	epoch     kafka.Epoch
 	loaded    chan struct{} // closed when the loading has ended, one way or another
+	busy      atomic.Bool   // with a job or a timer: others of its wait, those of other shards do not
 	dropped   atomic.Bool   // the leader epoch has ended; whoever reads the log need not go on
 
 	mu       xsync.Mutex // held for a turn

@@ -66,16 +66,23 @@ func (ts *timers) rouse() {
 	}
 }
 
-// first returns the timer that is due, or how long it is until one is. It stays set, because only the shard's turn may
-// take it.
+// first returns the timer that is due, of a shard that is not busy, or how long it is until one is. It stays set, because
+// only the shard's turn may take it.
 func (ts *timers) first() (tm *Timer, s *shard, wait time.Duration) {
 	now := ts.elapsed()
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if len(ts.heap) == 0 {
+	for i := range ts.heap {
+		if !ts.heap[i].shard.busy.Load() && (tm == nil || ts.heap.Less(i, tm.at-1)) {
+			tm = ts.heap[i]
+		}
+		if i == 0 && tm != nil {
+			break // the first of all, as nearly always
+		}
+	}
+	if tm == nil {
 		return nil, nil, never
 	}
-	tm = ts.heap[0]
 	if tm.due > now {
 		return nil, nil, tm.due - now
 	}

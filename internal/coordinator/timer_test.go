@@ -107,3 +107,35 @@ func TestTimersEndWithTheirShard(t *testing.T) {
 		f.want(t, slices.Repeat([]string{"1"}, 10)...)
 	})
 }
+
+// TestStalledDiskDelaysItsShardsOnly: while a timer's turn of one shard waits for a disk, those of another fire in time; its
+// own wait, and come in order once the disk is back.
+func TestStalledDiskDelaysItsShardsOnly(t *testing.T) {
+	inWorld(t, func(w *world) {
+		time.Sleep(5 * time.Second) // nothing of the start is left to write
+		w.gate.close()
+		w.gate.mu.Lock()
+		w.gate.stalled = "/state-0/"
+		w.gate.mu.Unlock()
+		var f fired
+		began := time.Now()
+		timers := make([]Timer, 20)
+		for i := range timers {
+			partition, name := int32(i%2), fmt.Sprintf("%d/%d", i%2, i/2)
+			w.must(w.r.Turn(partition, func(m Machine, turn *Turn) {
+				turn.After(&timers[i], time.Duration(1+i/2)*time.Second, func(turn *Turn) {
+					if partition == 0 {
+						_ = turn.Append(Record{Key: []byte("k"), Value: []byte("v")})
+					} else if late := time.Since(began) - time.Duration(1+i/2)*time.Second; late > 2*turnPatience {
+						t.Errorf("%s is %v late", name, late)
+					}
+					f.add(name)
+				})
+			}))
+		}
+		time.Sleep(11 * time.Second)
+		f.want(t, "1/0", "1/1", "1/2", "1/3", "1/4", "1/5", "1/6", "1/7", "1/8", "1/9")
+		w.gate.open()
+		f.want(t, "0/0", "0/1", "0/2", "0/3", "0/4", "0/5", "0/6", "0/7", "0/8", "0/9")
+	})
+}

@@ -60,20 +60,21 @@ func (b *lockedText) String() string {
 	return b.buf.String()
 }
 
-// gate holds back syncs of logs while it is shut.
+// gate holds back syncs of logs while it is shut, and writes to those whose path contains stalled.
 type gate struct {
-	mu   sync.Mutex
-	shut chan struct{} // nil = open
+	mu      sync.Mutex
+	shut    chan struct{} // nil = open
+	stalled string
 }
 
 func (g *gate) hook(op vfs.Op) error {
-	if (op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncData) && strings.HasSuffix(op.Path, ".log") {
-		g.mu.Lock()
-		wait := g.shut
-		g.mu.Unlock()
-		if wait != nil {
-			<-wait
-		}
+	g.mu.Lock()
+	wait := g.shut
+	syncs := g.stalled == "" && (op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncData) && strings.HasSuffix(op.Path, ".log")
+	writes := g.stalled != "" && op.Kind == vfs.OpWrite && strings.Contains(op.Path, g.stalled)
+	g.mu.Unlock()
+	if wait != nil && (syncs || writes) {
+		<-wait
 	}
 	return nil
 }
@@ -128,6 +129,9 @@ func (w *world) start() {
 		Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	w.apply(&metadata.TopicRecord{Name: topic, TopicID: kafka.TopicID{7}}, w.partition(0, self), w.partition(1, self))
+	for _, p := range w.set.Partitions() {
+		<-p.Opened() // after a crash what was there is synced before it counts
+	}
 	synctest.Wait()
 }
 
