@@ -412,6 +412,17 @@ func TestPlacements(t *testing.T) {
 	if got := w.set.Placements(); len(got) != 0 {
 		t.Fatalf("the metadata know it, and placements are %v", got)
 	}
+	// The metadata name a directory that is not here any more. What a replica says then is taken for "it begins anew", so
+	// one that has its records keeps silent.
+	r.PartitionEpoch, r.Directories = 2, []kafka.DirID{kafka.NewUUID()}
+	w.apply(r)
+	w.stop(true)
+	w.start()
+	w.set.Apply(metadata.Between(metadata.EmptyImage(), w.image), w.image)
+	w.settle(p.tp)
+	if got := w.set.Placements(); len(got) != 0 {
+		t.Fatalf("a replica that has its records says that it is in %v", got)
+	}
 	q := w.lead("u")
 	w.apply(&metadata.RemoveTopicRecord{TopicID: q.id})
 	w.settle(q.tp)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"moldau/internal/kafka"
+	"moldau/internal/storage"
 )
 
 // Placement says in which directory of this node a replica lies. The controller has to know, so that it can do something
@@ -45,6 +46,14 @@ func (s *Set) tellPlace(p *Partition) {
 	if t.gone || a.log == nil || a.log.Dir().ID() == t.dir {
 		return
 	}
+	if !a.log.Made() && !s.mayBeIn(t.dir) {
+		// A replica whose directory is gone is taken for one that begins anew, and loses its seat in the in-sync set. This
+		// one has its records, so it must not say what would be taken for that.
+		s.o.Logger.Error("replica lies in another directory than the metadata say, and that one is not here any more; put its records back "+
+			"under the directory id that the metadata know, or let the replica be made anew by removing its folder",
+			"partition", p.tp.String(), "directory", a.log.Dir().Path(), "metadataDirectoryID", t.dir)
+		return
+	}
 	s.placing.Lock()
 	s.unplaced[p] = struct{}{}
 	s.placing.Unlock()
@@ -52,4 +61,13 @@ func (s *Set) tellPlace(p *Partition) {
 	case s.placed <- struct{}{}:
 	default:
 	}
+}
+
+// mayBeIn tells whether a replica here can be in the directory that the metadata name: it is one of this node's, or no
+// directory at all.
+func (s *Set) mayBeIn(id kafka.DirID) bool {
+	if id == kafka.DirUnassigned || id == kafka.DirMigrating {
+		return true
+	}
+	return slices.ContainsFunc(s.o.Store.Directories(), func(d *storage.Directory) bool { return d.ID() == id && d.Online() })
 }

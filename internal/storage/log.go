@@ -15,9 +15,10 @@ import (
 // by the Store; owners use the methods of this type where there is one of the same name.
 type Log struct {
 	*commitlog.Log
-	tp  kafka.TopicPartition
-	id  kafka.TopicID
-	dir *Directory
+	tp   kafka.TopicPartition
+	id   kafka.TopicID
+	dir  *Directory
+	made bool // by this start, empty
 
 	synced        atomic.Pointer[func(syncedEnd kafka.Offset, err error)]
 	highWatermark atomic.Int64
@@ -45,6 +46,9 @@ func (l *Log) TopicID() kafka.TopicID { return l.id }
 
 // Dir returns the directory that the partition lies in.
 func (l *Log) Dir() *Directory { return l.dir }
+
+// Made tells that there was no folder of the partition when it was opened: the log began empty.
+func (l *Log) Made() bool { return l.made }
 
 // OnSynced sets the function that is told of every sync of this log: all below syncedEnd is durable, or err says that
 // the directory has failed. It is called with no lock held and must not wait. Set it once, before the first append, and

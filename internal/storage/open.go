@@ -87,7 +87,8 @@ const metadataTopic = "__cluster_metadata"
 
 // Open opens a partition's log, recovering it as far as the last stop made that necessary, or makes an empty one. A
 // folder of the same name that belongs to an older topic is renamed out of the way. dir says where to make a new log;
-// DirUnassigned, DirMigrating and DirLost choose the directory with the fewest. It waits for the disk: call it from Run.
+// DirUnassigned, DirMigrating, DirLost and the id of a directory that this node does not have any more choose the one with the
+// fewest. It waits for the disk: call it from Run.
 // With FlushBeforeAck the owner acts on what was recovered only when OnSynced has told that it is durable, before long.
 // Errors are KAFKA_STORAGE_ERROR.
 func (s *Store) Open(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.DirID, cfg commitlog.Config) (*Log, error) {
@@ -203,7 +204,7 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 		log.Abandon()
 		return nil, err
 	}
-	l := &Log{Log: log, tp: tp, id: id, dir: d, leaves: make(chan struct{})}
+	l := &Log{Log: log, tp: tp, id: id, dir: d, made: created, leaves: make(chan struct{})}
 	l.setFlush(cfg)
 	// Recovered is not yet durable: until the syncer has seen to it, what was read counts as if it were appended just now,
 	// and the owner must not go by a watermark above SyncedEnd. One above the end would be of records that are gone.
@@ -266,7 +267,12 @@ func (s *Store) chooseLocked(id kafka.DirID) (*Directory, error) {
 				return d, d.writable()
 			}
 		}
-		return nil, storageError(fmt.Errorf("no log directory has the id %s", id))
+		for _, d := range s.dirs {
+			if err := d.Err(); err != nil {
+				return nil, fmt.Errorf("no log directory has the id %s, unless it is one that cannot be read: %w", id, err)
+			}
+		}
+		// The directory is gone, with all that was in it: a disk was replaced. The replica begins anew.
 	}
 	var best *Directory
 	var errs []error

@@ -237,6 +237,32 @@ func TestNoEmptyLogInPlaceOfOneThatIsOffline(t *testing.T) {
 	must(t, s.Stop(true))
 }
 
+// TestReplacedDisk: a replica whose directory is gone for good begins anew in another one, but not while a directory that
+// may be that one cannot be read; one that is there stays where it is, whatever directory the metadata name.
+func TestReplacedDisk(t *testing.T) {
+	fs := vfs.NewMem()
+	gone := kafka.NewUUID()
+	s := run(t, options(fs, "/a", "/b"))
+	l, err := s.Reopen(tp("orders", 0), id(1), gone, commitlog.DefaultConfig())
+	must(t, err)
+	if !l.Made() {
+		t.Error("the new log does not say that it is new")
+	}
+	must(t, s.Stop(true))
+	s = run(t, options(fs, "/a", "/b"))
+	again, err := s.Reopen(tp("orders", 0), id(1), gone, commitlog.DefaultConfig())
+	must(t, err)
+	if again.Made() || again.Dir().Path() != l.Dir().Path() {
+		t.Errorf("found again in %s instead of %s, made %v", again.Dir().Path(), l.Dir().Path(), again.Made())
+	}
+	must(t, s.Stop(true))
+	s = run(t, options(vfs.NewInject(fs, vfs.OnOp(vfs.OpList, "b", syscall.EIO)), "/a", "/b"))
+	if _, err := s.Reopen(tp("other", 0), id(2), gone, commitlog.DefaultConfig()); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("while /b cannot be read: %v", err)
+	}
+	must(t, s.Stop(true))
+}
+
 func TestBrokenDirectoryIsOffline(t *testing.T) {
 	broken := func(op vfs.Op) error {
 		if strings.HasPrefix(op.Path, "/broken") {
@@ -275,8 +301,8 @@ func TestPlacement(t *testing.T) {
 	if l.Dir() != b {
 		t.Fatal("the chosen directory was not taken")
 	}
-	if _, err := s.Open(tp("lost", 0), id(51), kafka.NewUUID(), commitlog.DefaultConfig()); !errors.Is(err, kerr.KafkaStorageError) {
-		t.Fatalf("unknown directory: %v", err)
+	if l, err = s.Open(tp("lost", 0), id(51), kafka.NewUUID(), commitlog.DefaultConfig()); err != nil || l.Dir() == b {
+		t.Fatalf("for a directory that is gone the fullest was taken, or none: %v", err)
 	}
 }
 
