@@ -1,12 +1,17 @@
 package node
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/batch"
 	"moldau/internal/kafka"
+	"moldau/internal/replica"
 	"moldau/internal/vfs"
 )
 
@@ -48,4 +53,77 @@ func TestControllerLearnsPlaces(t *testing.T) {
 			t.Fatalf("the metadata know of %d places", len(told))
 		}
 	}
+}
+
+// TestReplacedDiskIsFilledAgain: a broker that comes back with an empty disk is not its old self (KAFKA-14139): it copies its
+// replicas anew, and only then is in sync.
+func TestReplacedDiskIsFilledAgain(t *testing.T) {
+	ports := freePorts(t, 3)
+	bootstrap := fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d\nhttp.listeners=http://127.0.0.1:0\nlog.dirs=/disk\n", ports[0])
+	properties := []string{
+		fmt.Sprintf("process.roles=controller\nnode.id=1\nlisteners=CONTROLLER://127.0.0.1:%d\n", ports[0]) + bootstrap,
+		fmt.Sprintf("process.roles=broker\nnode.id=2\nlisteners=PLAINTEXT://127.0.0.1:%d\n", ports[1]) + bootstrap,
+		fmt.Sprintf("process.roles=broker\nnode.id=3\nlisteners=PLAINTEXT://127.0.0.1:%d\n", ports[2]) + bootstrap,
+	}
+	nodes := startAll(t, properties, []*vfs.Mem{vfs.NewMem(), vfs.NewMem(), vfs.NewMem()})
+	defer func() { stopAll(t, nodes) }()
+	awaitBrokers(t, nodes[1], 2, 3)
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "orders", 4, 2
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.Version, req.TimeoutMillis = 7, 10000
+	req.Topics = append(req.Topics, topic)
+	if resp := ask[*kmsg.CreateTopicsResponse](t, nodes[1], "PLAINTEXT", req); resp.Topics[0].ErrorCode != 0 {
+		t.Fatalf("create: error %d", resp.Topics[0].ErrorCode)
+	}
+	// inSync waits until every partition is in sync on both brokers and has so many records there.
+	inSync := func(records kafka.Offset) {
+		t.Helper()
+		limit := time.After(30 * time.Second)
+		pause := time.NewTicker(20 * time.Millisecond)
+		defer pause.Stop()
+		for {
+			good := 0
+			orders, ok := nodes[1].loader.Image().Topics.ByName("orders")
+			for i := range int32(4) {
+				tp := kafka.TopicPartition{Topic: "orders", Partition: i}
+				a, err1 := nodes[1].replicas.Partition(tp)
+				b, err2 := nodes[2].replicas.Partition(tp)
+				if !ok || err1 != nil || err2 != nil {
+					continue
+				}
+				if reg, _ := orders.Partitions.Get(i); len(reg.ISR) == 2 && a.LogEnd() == records && b.LogEnd() == records {
+					good++
+				}
+			}
+			if good == 4 {
+				return
+			}
+			select {
+			case <-pause.C:
+			case <-limit:
+				t.Fatalf("%d of 4 partitions are in sync with %d records", good, records)
+			}
+		}
+	}
+	inSync(0)
+	for i := range int32(4) {
+		tp := kafka.TopicPartition{Topic: "orders", Partition: i}
+		for _, n := range nodes[1:] {
+			p, err := n.replicas.Partition(tp)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := batch.NewBuilder(batch.BuildOptions{LeaderEpoch: kafka.NoEpoch})
+			for offset := range int64(100) {
+				b.Add(batch.Record{Offset: offset, Timestamp: 1000, Value: []byte("value")})
+			}
+			_, _, _ = p.Append(b.Build(), replica.AppendOptions{Acks: kafka.AcksLeader, LeaderEpoch: kafka.NoEpoch}) // only its leader takes it
+		}
+	}
+	inSync(100)
+	stop(t, nodes[2])
+	fresh := startAll(t, properties[2:], []*vfs.Mem{vfs.NewMem()})
+	nodes[2] = fresh[0]
+	inSync(100)
 }
