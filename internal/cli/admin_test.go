@@ -62,7 +62,8 @@ func TestConfigsTool(t *testing.T) {
 		"  cleanup.policy=compact,delete sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete, DEFAULT_CONFIG:log.cleanup.policy=delete}\n"+
 		"  segment.ms=5000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:segment.ms=5000}\n", "", "configs", "--describe", "--topic", "t")
 	c.want(t, "Dynamic configs for broker 1 are:\n", "", "configs", "--describe", "--broker", "1")
-	c.want(t, "Dynamic configs for broker 1 are:\nDefault configs for brokers in the cluster are:\n", "", "configs", "--describe", "--entity-type", "brokers")
+	c.want(t, "Dynamic configs for broker 1 are:\nDefault configs for brokers in the cluster are:\n"+
+		"  min.insync.replicas=1 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:min.insync.replicas=1}\n", "", "configs", "--describe", "--entity-type", "brokers")
 	_, out, _ := c.run("", "configs", "--describe", "--broker", "1", "--all")
 	if !strings.HasPrefix(out, "All configs for broker 1 are:\n") || !strings.Contains(out, "\n  num.partitions=1 sensitive=false synonyms={DEFAULT_CONFIG:num.partitions=1}\n") {
 		t.Errorf("--all:\n%s", out)

@@ -161,15 +161,16 @@ func TestTopicsTool(t *testing.T) {
 	c.want(t, "first\nthird\n", "", "topics", "--list")
 	c.want(t, "third\n", "", "topics", "--list", "--topic", "t.*, nothing")
 	c.want(t, "[\n  \"first\",\n  \"third\"\n]\n", "", "topics", "--list", "--output", "json")
-	c.want(t, "Topic: first\tTopicId: …\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: retention.ms=60000,segment.bytes=2097152\n"+
+	c.want(t, "Topic: first\tTopicId: …\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: min.insync.replicas=1,retention.ms=60000,segment.bytes=2097152\n"+
 		"\tTopic: first\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr: \n"+
 		"\tTopic: first\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr: \n",
 		"", "topics", "--describe", "--topic", "first", "--partition-size-limit-per-response", "1")
 	c.want(t, "", "x\ny\n", "console-producer", "--topic", "third")
-	c.want(t, "Topic: third\tTopicId: …\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: \n"+
+	c.want(t, "Topic: third\tTopicId: …\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: min.insync.replicas=1\n"+
 		"\tTopic: third\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr: \tLeaderEpoch: 0\tLogStartOffset: 0\tHighWatermark: 2\tLogEndOffset: 2\n",
 		"", "topics", "--describe", "--topic", "third", "--verbose", "--offsets")
-	c.want(t, "Topic: first\tTopicId: …\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: retention.ms=60000,segment.bytes=2097152\n",
+	c.want(t, "Topic: first\tTopicId: …\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: min.insync.replicas=1,retention.ms=60000,segment.bytes=2097152\n"+
+		"Topic: third\tTopicId: …\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: min.insync.replicas=1\n",
 		"", "topics", "--describe", "--topics-with-overrides")
 	c.want(t, "", "", "topics", "--describe", "--under-replicated-partitions")
 	c.want(t, "", "", "topics", "--describe", "--unavailable-partitions")

@@ -193,6 +193,15 @@ func (s *state) changeConfigs(r metadata.ConfigResource, next map[string]*string
 	if err := s.checkResource(r); err != nil {
 		return nil, err
 	}
+	if value, stated := next[minInsync]; stated && r.Type == metadata.ConfigBroker && s.elrEnabled() {
+		// Who is eligible follows from the minimum; one of its own on some broker would let the watermark move behind our back.
+		switch {
+		case r.Name != "":
+			return nil, faultf(kerr.InvalidConfig, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+		case value == nil:
+			return nil, faultf(kerr.InvalidConfig, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
+		}
+	}
 	old := s.image.Configs.Get(r.Type, r.Name)
 	all := maps.Clone(old)
 	if all == nil {

@@ -323,11 +323,7 @@ func (l *loop) propose(records []metadata.Record, atomic bool) error {
 	}
 	invariant.Check(last >= l.nextOffset+int64(len(values))-1, "entry of %d records ends at %d, the log was at %d",
 		len(values), last, l.nextOffset)
-	for _, r := range records {
-		if change, ok := r.(*metadata.PartitionChangeRecord); ok {
-			l.countElection(l.working, change)
-		}
-	}
+	l.countElections(l.working, records)
 	l.working, l.nextOffset = delta.Image(last, l.epoch), last+1
 	l.proposals = append(l.proposals, proposal{done})
 	return nil

@@ -63,20 +63,32 @@ func newCounters(set *metrics.Set, image func() *metadata.Image) counters {
 	}
 }
 
-// countElection counts and reports a leader that was not in sync. The record is about to be replayed on base.
-func (l *loop) countElection(base *metadata.Image, r *metadata.PartitionChangeRecord) {
-	topic, ok := base.Topics.ByID(r.TopicID)
-	if r.Leader < 0 || !ok {
-		return
+// countElections counts leaders that were not in sync, and reports those that may lack records. The records are about to
+// be replayed on base.
+func (l *loop) countElections(base *metadata.Image, records []metadata.Record) {
+	unclean, first := 0, kafka.TopicPartition{}
+	for _, r := range records {
+		change, ok := r.(*metadata.PartitionChangeRecord)
+		if !ok || change.Leader < 0 {
+			continue
+		}
+		topic, ok := base.Topics.ByID(change.TopicID)
+		if !ok {
+			continue
+		}
+		p, ok := topic.Partitions.Get(change.PartitionID)
+		switch {
+		case !ok || slices.Contains(p.ISR, change.Leader):
+		case slices.Contains(p.ELR, change.Leader):
+			l.counters.eligible.Inc()
+		case change.LeaderRecoveryState == metadata.LeaderRecovering || p.LeaderRecoveryState == metadata.LeaderRecovering:
+			if unclean++; unclean == 1 {
+				first = kafka.TopicPartition{Topic: topic.Name, Partition: change.PartitionID}
+			}
+		}
 	}
-	p, ok := topic.Partitions.Get(r.PartitionID)
-	switch {
-	case !ok || slices.Contains(p.ISR, r.Leader):
-	case slices.Contains(p.ELR, r.Leader):
-		l.counters.eligible.Inc()
-	case r.LeaderRecoveryState == metadata.LeaderRecovering || p.LeaderRecoveryState == metadata.LeaderRecovering:
-		l.counters.unclean.Inc()
-		l.log.Warn("an unclean election: the new leader may lack acknowledged records",
-			"topic", topic.Name, "partition", r.PartitionID, "leader", r.Leader, "inSync", p.ISR)
+	if unclean > 0 {
+		l.counters.unclean.Add(float64(unclean))
+		l.log.Warn("unclean elections: the new leaders may lack acknowledged records", "partitions", unclean, "first", first)
 	}
 }

@@ -31,6 +31,7 @@ func features() []metadata.FeatureRange {
 	return []metadata.FeatureRange{
 		{Name: metadata.FeatureKRaftVersion, Min: 0, Max: quorum.KRaftLevel},
 		{Name: metadata.FeatureMetadataVersion, Min: metadata.MinMetadataVersion, Max: metadata.MaxMetadataVersion},
+		{Name: metadata.FeatureEligibleLeaderReplicas, Min: 0, Max: 1},
 	}
 }
 
@@ -73,6 +74,7 @@ func (n *Node) controllerConfig() controller.Config {
 		ReviveIntervalMs:         n.cfg.Balance.UncleanMs,
 		InternalFactors:          map[string]int16{group.Topic: n.cfg.Groups.ReplicationFactor},
 		InitialMetadataVersion:   metadata.MaxMetadataVersion,
+		InitialFeatures:          []metadata.FeatureLevelRecord{{Name: metadata.FeatureEligibleLeaderReplicas, FeatureLevel: 1}},
 	}
 	if n.cfg.Balance.Auto {
 		c.BalanceIntervalMs = n.cfg.Balance.CheckSeconds * 1000
