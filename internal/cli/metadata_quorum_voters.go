@@ -17,6 +17,7 @@ import (
 
 	"moldau/internal/config"
 	"moldau/internal/kafka"
+	"moldau/internal/quorum"
 	"moldau/internal/vfs"
 )
 
@@ -145,6 +146,11 @@ func (a *app) readController(file string) (newController, error) {
 	n.Directory = meta.GetString("directory.id", "")
 	if n.dir, err = kafka.ParseUUID(n.Directory); err != nil {
 		return n, fmt.Errorf("%s has no directory.id: %w", path, err)
+	}
+	if id, renamed, err := quorum.VoterDirID(vfs.NewOS(), cfg.Storage.MetadataDir); err != nil {
+		return n, err
+	} else if renamed {
+		n.dir, n.Directory = id, id.String()
 	}
 	for _, l := range cfg.Network.Listeners {
 		if !l.Controller {

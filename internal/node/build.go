@@ -199,13 +199,7 @@ func (n *Node) openQuorum(home *storage.Directory, place quorum.Formed) error {
 		RetentionBytes: cfg.RetentionBytes, RetentionMs: cfg.RetentionMs,
 	}
 	var err error
-	if n.quorum, err = quorum.Open(o); errors.Is(err, quorum.ErrLost) {
-		n.o.Logger.Error("this node comes back under a new directory id, without a vote", "dir", home.Path(), "error", err)
-		if err = n.store.Rename(home); err == nil {
-			o.DirID, o.Used = home.ID(), false
-			n.quorum, err = quorum.Open(o)
-		}
-	}
+	n.quorum, err = quorum.Open(o)
 	if err != nil {
 		return &dataError{fmt.Errorf("open the metadata log in %s: %w", home.Path(), err)}
 	}

@@ -150,47 +150,64 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestLostVote: a voter that has lost what it promised to the others comes back under a new directory id: it serves, and has no
-// vote until somebody gives it one.
+// TestLostVote: a voter that has lost what it promised to the others comes back under a new directory id: it serves what it has, and
+// has no vote until somebody gives it one.
 func TestLostVote(t *testing.T) {
 	const folder = "/disk/__cluster_metadata-0"
 	properties := clustered(t, 3)
 	disks := []*vfs.Mem{vfs.NewMem(), vfs.NewMem(), vfs.NewMem()}
 	nodes := startAll(t, properties, disks)
 	defer func() { stopAll(t, nodes) }()
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "alone", -1, -1
+	only := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
+	only.Replicas = []int32{3}
+	topic.ReplicaAssignment = append(topic.ReplicaAssignment, only)
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.Version, req.TimeoutMillis = 7, 10000
+	req.Topics = append(req.Topics, topic)
+	awaitBrokers(t, nodes[0], 1, 2, 3)
+	if resp := ask[*kmsg.CreateTopicsResponse](t, nodes[0], "PLAINTEXT", req); resp.Topics[0].ErrorCode != 0 {
+		t.Fatalf("create: error %d", resp.Topics[0].ErrorCode)
+	}
 	for _, lose := range []func(disk *vfs.Mem) error{
 		func(disk *vfs.Mem) error { return disk.Remove(folder + "/quorum-state") },
 		func(disk *vfs.Mem) error { return disk.RemoveAll(folder) },
 	} {
 		stop(t, nodes[2])
-		before := nodes[2].store.Directories()[0].ID()
 		if err := lose(disks[2]); err != nil {
 			t.Fatal(err)
 		}
 		nodes[2] = startAll(t, properties[2:], disks[2:])[0]
 		awaitBrokers(t, nodes[0], 1, 2, 3)
-		now := nodes[2].store.Directories()[0].ID()
-		if now == before {
-			t.Fatal("the directory has kept its id")
-		}
 		leader := nodes[0]
 		if v, _, _ := nodes[0].quorum.Leader(); v.ID == 2 {
 			leader = nodes[1]
 		}
 		s := leader.quorum.Status()
-		for _, v := range s.Voters {
-			if v.DirID == now {
-				t.Errorf("node %d votes without its memory", v.ID)
+		i := slices.IndexFunc(s.VoterSet, func(v quorum.Voter) bool { return v.ID == 3 })
+		j := slices.IndexFunc(s.Observers, func(r quorum.Replica) bool { return r.ID == 3 })
+		if i < 0 || j < 0 || s.VoterSet[i].DirID == s.Observers[j].DirID {
+			t.Fatalf("node 3 is no observer of another name than the voter: %+v", s)
+		}
+		limit := time.After(10 * time.Second)
+		for led := false; !led; {
+			for _, topic := range metadataOf(t, nodes[0], "PLAINTEXT").Topics {
+				led = led || *topic.Topic == "alone" && topic.Partitions[0].Leader == 3
+			}
+			select {
+			case <-limit:
+				t.Fatal("nobody leads the partition that node 3 alone has")
+			case <-time.After(10 * time.Millisecond):
 			}
 		}
 		// It gets its vote back, to lose it again.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		old := s.VoterSet[slices.IndexFunc(s.VoterSet, func(v quorum.Voter) bool { return v.ID == 3 })]
-		if err := leader.quorum.RemoveVoter(ctx, old); err != nil {
+		if err := leader.quorum.RemoveVoter(ctx, s.VoterSet[i]); err != nil {
 			t.Fatal(err)
 		}
-		if err := leader.quorum.AddVoter(ctx, quorum.Voter{ID: 3, DirID: now, Endpoints: nodes[2].controllerEndpoints()}); err != nil {
+		if err := leader.quorum.AddVoter(ctx, quorum.Voter{ID: 3, DirID: s.Observers[j].DirID, Endpoints: nodes[2].controllerEndpoints()}); err != nil {
 			t.Fatal(err)
 		}
 	}

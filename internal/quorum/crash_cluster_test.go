@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -342,12 +341,19 @@ func TestLostMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 				m.options = func(o *Options) { o.Used, o.Bootstrap = true, []string{addressOf(leader.self)} }
-				if _, err := w.open(m.self.ID); !errors.Is(err, ErrLost) {
-					t.Fatalf("opened: %v", err)
-				}
 				old := m.self
-				m.self.DirID = kafka.DirID{7, 7}
-				m.options = with(m.options, func(o *Options) { o.Used, o.Joined = false, true }) // which does not take the old one's place
+				for range 2 { // it is the same somebody else after a restart
+					w.start(m.self.ID)
+					if m.self.DirID == old.DirID {
+						m.self.DirID = m.q.self.DirID
+					}
+					if m.q.self.DirID == old.DirID || m.q.self.DirID != m.self.DirID {
+						t.Fatalf("it came back as %v, was %v", m.q.self, old)
+					}
+					time.Sleep(2 * time.Second)
+					w.stop(m.self.ID)
+				}
+				m.options = with(m.options, func(o *Options) { o.Joined, o.DirID = true, old.DirID }) // which does not take the old one's place
 				w.start(m.self.ID)
 				w.propose(leader, epoch, "b")
 				w.agreed("a", "b")

@@ -22,7 +22,7 @@
 //  7. No message from outside makes raft panic: message_check.go and checkArrival refuse what would. What is kept of what others
 //     send is bounded: bytes that wait, senders that nobody knows, observers.
 //  8. Voter sets change by one voter at a time, and the next change begins when the one before is in force.
-//  9. A voter that has lost its vote, or entries that were committed, does not come back as who it was (ErrLost).
+//  9. A voter that has lost its vote, or entries that were committed, does not come back as who it was.
 //
 // Goroutines: the loop owns the raft state machine; it stores, syncs and commits. The apply goroutine reads what is
 // committed back from the log and calls the Listener. follow fetches while this node has no vote, runErrands asks the leader for
@@ -38,7 +38,8 @@
 // (a new cluster), status.go.
 //
 // Files on disk, in the folder __cluster_metadata-0 of metadata.log.dir: those of commitlog; <end offset>-<epoch>.checkpoint, a
-// snapshot; quorum-state, term and vote as Apache Kafka stores them; quorum-commit, a commit index, our own.
+// snapshot; quorum-state, term and vote as Apache Kafka stores them; quorum-commit, a commit index, our own;
+// quorum-voter, ours too, for a voter that has lost its memory: the directory id that it has in the quorum since.
 //
 // Not obvious:
 //   - Group commit needs no timer: proposals that arrive while a sync runs wait in a queue, and the next turn of the loop

@@ -290,7 +290,7 @@ func (o *FormOptions) cluster(voters []Voter) Formed {
 // store makes the first voter set durable, as an empty log. What is there belongs to no cluster that this node knows of: an
 // earlier try of this, which goes, or the log of a node that lost the files that say whose it is, which is set aside.
 func (o *FormOptions) store(formed Formed) error {
-	s := &store{fs: o.FS, dir: filepath.Join(o.Dir, kafka.TopicPartition{Topic: TopicName}.String()), logger: o.Logger}
+	s := &store{fs: o.FS, dir: filepath.Join(o.Dir, folderName()), logger: o.Logger}
 	if err := s.clear(o.Dir); err != nil {
 		return err
 	}

@@ -37,9 +37,9 @@ var ErrNotLeader = fmt.Errorf("this node does not lead the metadata quorum: %w",
 // ErrBusy says that too much is proposed and not yet delivered. It is retriable.
 var ErrBusy = fmt.Errorf("the metadata log is behind with its writes: %w", kerr.RequestTimedOut)
 
-// ErrLost says that this node has lost what it promised to the others of its quorum: its vote, or entries that it had stored. It
+// errLost says that this node has lost what it promised to the others of its quorum: its vote, or entries that it had stored. It
 // may come back under a new directory id only, as somebody who has no vote.
-var ErrLost = errors.New("this voter has lost a part of its memory")
+var errLost = errors.New("this voter has lost a part of its memory")
 
 // ErrStopped says that Stop was called. To a client it is the same as ErrNotLeader: ask another node.
 var ErrStopped = fmt.Errorf("the metadata quorum is stopped: %w", kerr.NotController)
@@ -63,7 +63,7 @@ type Options struct {
 	FS        vfs.FS
 	Dir       string // metadata.log.dir
 	NodeID    kafka.NodeID
-	DirID     kafka.DirID // of Dir
+	DirID     kafka.DirID // of Dir; the node's in the quorum, unless that has a newer one (VoterDirID)
 	Endpoints []Endpoint  // this node's controller listeners, for the voter set
 	Listener  Listener
 	Now       func() time.Time
@@ -194,15 +194,15 @@ type Quorum struct {
 	metrics        *quorumMetrics
 }
 
-// Open recovers the metadata log, or makes a new one. Nothing runs before Start. ErrLost in the chain of the error says that
-// this node must not vote as who it is.
+// Open recovers the metadata log, or makes a new one. A voter that has lost a part of its memory comes back as somebody else,
+// without a vote. Nothing runs before Start.
 func Open(o Options) (*Quorum, error) {
 	o.setDefaults()
-	self := Voter{ID: o.NodeID, DirID: o.DirID, Endpoints: o.Endpoints}
-	s, err := openStore(o, o.Voters)
+	s, err := openAs(&o)
 	if err != nil {
 		return nil, fmt.Errorf("metadata log in %s: %w", o.Dir, err)
 	}
+	self := Voter{ID: o.NodeID, DirID: o.DirID, Endpoints: o.Endpoints}
 	newest := s.newestSnapshot()
 	q := &Quorum{
 		o: o, self: self, store: s,
@@ -239,6 +239,27 @@ func Open(o Options) (*Quorum, error) {
 		q.metrics = newMetrics(o.Metrics, q)
 	}
 	return q, nil
+}
+
+// openAs opens the log under the directory id that this node has in the quorum, which it sets.
+func openAs(o *Options) (*store, error) {
+	id, renamed, err := VoterDirID(o.FS, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if renamed {
+		o.DirID = id
+	}
+	s, err := openStore(*o, o.Voters)
+	if !errors.Is(err, errLost) {
+		return s, err
+	}
+	o.DirID, o.Used = kafka.NewUUID(), false
+	o.Logger.Error("this node takes part in the metadata quorum under a new directory id, without a vote", "dir", o.Dir, "id", o.DirID.String(), "error", err)
+	if err := writeVoterDirID(o.FS, o.Dir, o.DirID); err != nil {
+		return nil, err
+	}
+	return openStore(*o, nil)
 }
 
 func (o *Options) setDefaults() {

@@ -19,7 +19,7 @@ import (
 
 // openStore recovers the log, or forms a new one with the given voters.
 func openStore(o Options, formed []Voter) (*store, error) {
-	s := &store{fs: o.FS, dir: filepath.Join(o.Dir, kafka.TopicPartition{Topic: TopicName}.String()), logger: o.Logger}
+	s := &store{fs: o.FS, dir: filepath.Join(o.Dir, folderName()), logger: o.Logger}
 	if err := s.makeFolder(o.Dir); err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func openStore(o Options, formed []Voter) (*store, error) {
 				"restore the .checkpoint file", s.dir, firstSegment)
 		}
 		if o.Used && len(formed) == 0 {
-			return nil, fmt.Errorf("%s has no log: %w", s.dir, ErrLost)
+			return nil, fmt.Errorf("%s has no log: %w", s.dir, errLost)
 		}
 		if err := s.form(formed, o.Now().UnixMilli()); err != nil {
 			return nil, err
@@ -226,7 +226,7 @@ func (s *store) recover(o Options, newest snapshot) error {
 		votes, several = votes || mine, several || len(set) > 1
 	}
 	if !ok && votes && several {
-		return fmt.Errorf("%s has no %s, so whom this node voted for is not known: %w", s.dir, stateFile, ErrLost)
+		return fmt.Errorf("%s has no %s, so whom this node voted for is not known: %w", s.dir, stateFile, errLost)
 	}
 	var epoch kafka.Epoch
 	var vote uint64
@@ -250,7 +250,7 @@ func (s *store) recover(o Options, newest snapshot) error {
 	case !votes:
 		commit = newest.index // it promised nothing to anybody, and the leader has what is missing
 	case several:
-		return fmt.Errorf("%s: the log ends with raft index %d, but entries up to %d were committed: %w", s.dir, last, commit, ErrLost)
+		return fmt.Errorf("%s: the log ends with raft index %d, but entries up to %d were committed: %w", s.dir, last, commit, errLost)
 	default:
 		return fmt.Errorf("%s: the log ends with raft index %d, but entries up to %d were committed; "+
 			"the disk has lost metadata, and nothing here can bring it back", s.dir, last, commit)

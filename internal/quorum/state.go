@@ -15,6 +15,7 @@ import (
 const (
 	stateFile  = "quorum-state"
 	commitFile = "quorum-commit"
+	voterFile  = "quorum-voter"
 	tmpSuffix  = ".tmp"
 )
 
@@ -33,6 +34,35 @@ type quorumCommit struct {
 	CommitIndex uint64 `json:"commitIndex"`
 	DataVersion int16  `json:"data_version"`
 }
+
+// quorumVoter is the content of quorum-voter.
+type quorumVoter struct {
+	DirectoryID string `json:"directoryId"`
+	DataVersion int16  `json:"data_version"`
+}
+
+// VoterDirID returns the directory id under which a node takes part in the metadata quorum, if that is not the one of
+// metadata.log.dir any more: a voter that lost its memory has a new one, while what else lies in the directory is as it was.
+func VoterDirID(fsys vfs.FS, metadataDir string) (id kafka.DirID, ok bool, err error) {
+	path := filepath.Join(metadataDir, folderName(), voterFile)
+	var v quorumVoter
+	if ok, err = readJSON(fsys, path, &v); err != nil || !ok {
+		return kafka.DirID{}, false, err
+	}
+	if v.DataVersion != 0 {
+		return kafka.DirID{}, false, fmt.Errorf("%s has data_version %d; this version reads 0", path, v.DataVersion)
+	}
+	if id, err = kafka.ParseUUID(v.DirectoryID); err != nil {
+		return kafka.DirID{}, false, fmt.Errorf("%s: %w", path, err)
+	}
+	return id, true, nil
+}
+
+func writeVoterDirID(fsys vfs.FS, metadataDir string, id kafka.DirID) error {
+	return writeJSON(fsys, filepath.Join(metadataDir, folderName(), voterFile), quorumVoter{DirectoryID: id.String()})
+}
+
+func folderName() string { return kafka.TopicPartition{Topic: TopicName}.String() }
 
 // readState returns false when there is no quorum-state.
 func readState(fsys vfs.FS, dir string) (quorumState, bool, error) {

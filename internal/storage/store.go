@@ -252,17 +252,6 @@ func (s *Store) Format(clusterID string) error {
 	return s.anyOnline()
 }
 
-// Rename gives a directory a new id, durably: what others know of the old one no longer holds of it. Call it before Start.
-func (s *Store) Rename(d *Directory) error {
-	renamed := d.identity
-	renamed.dirID = kafka.NewUUID()
-	if err := storeIdentity(s.o.FS, d.path, renamed, s.o.Now()); err != nil {
-		return fmt.Errorf("write %s: %w", propertiesFile, err)
-	}
-	d.identity = renamed
-	return nil
-}
-
 // anyOnline is an error if the node cannot go on with the directories that are left.
 func (s *Store) anyOnline() error {
 	if s.apart != nil && !s.apart.Online() {

@@ -1207,28 +1207,3 @@ func TestClaimedDirectoryKeepsItsID(t *testing.T) {
 	must(t, s.Start())
 	must(t, s.Stop(true))
 }
-
-// TestRename: a directory that is given a new id has it from then on, and belongs to the same cluster.
-func TestRename(t *testing.T) {
-	fs := vfs.NewMem()
-	s, err := OpenDirectories(options(fs, "/a"))
-	must(t, err)
-	must(t, s.Format("cluster"))
-	d := s.Directories()[0]
-	before := d.ID()
-	must(t, s.Rename(d))
-	now := d.ID()
-	if now == before {
-		t.Fatal("the id is as it was")
-	}
-	after := fs.CrashClone(rand.New(rand.NewPCG(1, 1)), 0)
-	must(t, s.Start())
-	must(t, s.Stop(true))
-	s, err = OpenDirectories(options(after, "/a"))
-	must(t, err)
-	if id, _ := s.ClusterID(); id != "cluster" || s.Directories()[0].ID() != now {
-		t.Errorf("after a power cut: cluster %q, directory %v, want %v", id, s.Directories()[0].ID(), now)
-	}
-	must(t, s.Start())
-	must(t, s.Stop(true))
-}
