@@ -134,7 +134,11 @@ func (p *Partition) wishToAddLocked(a *acting, t *target, follower kafka.NodeID)
 	if p.wish != nil || slices.Contains(t.isr, follower) || t.leaderEpoch != a.epoch || !p.set.image.Load().Cluster.Active(follower) {
 		return
 	}
-	if end := p.progress[follower].end; end >= p.highWatermark.Load() && end >= a.start {
+	f := p.progress[follower]
+	if f.epoch != p.set.brokerEpoch(follower) {
+		return // it is an earlier incarnation that had the records
+	}
+	if f.end >= p.highWatermark.Load() && f.end >= a.start {
 		p.wishLocked(t, append(slices.Clone(t.isr), follower))
 	}
 }
