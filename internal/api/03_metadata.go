@@ -115,7 +115,7 @@ func (a *API) createMissing(r *server.Request, req *kmsg.MetadataRequest, all bo
 		err := checkTopicName(*t.Topic)
 		if err == nil {
 			ctx, cancel := a.within(r, 0)
-			if err = a.o.Uplink.AutoCreate(ctx, *t.Topic); err == nil {
+			if err = a.autoCreate(ctx, *t.Topic); err == nil {
 				a.awaitOpen(ctx, *t.Topic)
 			}
 			cancel()

@@ -77,12 +77,38 @@ func (a *API) findGroup(r *server.Request, kind int8, key string) (kafka.NodeID,
 }
 
 // ensureOffsets creates the internal topic if it is not there, and waits a moment until it can be used, so that the first
-// consumer of a cluster is not sent away. Mirrors DefaultAutoTopicCreationManager.creatableTopic.
+// consumer of a cluster is not sent away.
 func (a *API) ensureOffsets(r *server.Request, key string) error {
 	image := a.o.Image()
 	if _, ok := image.Topics.ByName(group.Topic); ok {
 		return nil
 	}
+	ctx, cancel := a.within(r, 0)
+	defer cancel()
+	if err := a.autoCreate(ctx, group.Topic); err != nil {
+		return err
+	}
+	ctx, cancelReady := context.WithTimeout(ctx, time.Second)
+	defer cancelReady()
+	a.o.Groups.Ready(ctx, a.o.Groups.Partition(key))
+	return nil
+}
+
+// autoCreate creates a topic that somebody has asked for, an internal one in its own shape: a client that reads
+// __consumer_offsets may be the first to name it. Mirrors DefaultAutoTopicCreationManager.creatableTopic.
+func (a *API) autoCreate(ctx context.Context, topic string) error {
+	switch {
+	case topic == group.Topic:
+		return a.o.Uplink.AutoCreateAs(ctx, a.offsetsTopic())
+	case internal(topic):
+		return fmt.Errorf("topic %s is nobody's here: %w", topic, kerr.UnknownTopicOrPartition)
+	}
+	return a.o.Uplink.AutoCreate(ctx, topic)
+}
+
+// offsetsTopic is the topic for groups as offsets.topic.* want it, with as many replicas as there are brokers for.
+func (a *API) offsetsTopic() kmsg.CreateTopicsRequestTopic {
+	image := a.o.Image()
 	brokers := int16(0)
 	for _, b := range image.Cluster.Brokers() {
 		if b.Active() && brokers < a.o.Offsets.ReplicationFactor {
@@ -100,13 +126,5 @@ func (a *API) ensureOffsets(r *server.Request, key string) error {
 		entry.Name, entry.Value = c.name, &c.value
 		t.Configs = append(t.Configs, entry)
 	}
-	ctx, cancel := a.within(r, 0)
-	defer cancel()
-	if err := a.o.Uplink.AutoCreateAs(ctx, t); err != nil {
-		return err
-	}
-	ctx, cancelReady := context.WithTimeout(ctx, time.Second)
-	defer cancelReady()
-	a.o.Groups.Ready(ctx, a.o.Groups.Partition(key))
-	return nil
+	return t
 }

@@ -102,3 +102,29 @@ func TestNoGroupsYet(t *testing.T) {
 		}
 	})
 }
+
+// TestOffsetsTopicByName: the topic for groups has its own shape whoever names it first, a consumer that wants to read it
+// included; a topic that something missing would need does not come into being as an ordinary one.
+func TestOffsetsTopicByName(t *testing.T) {
+	inNode(t, nodeOptions{}, func(n *testNode) {
+		req := kmsg.NewPtrMetadataRequest()
+		req.Version, req.AllowAutoTopicCreation = 12, true
+		for _, name := range []string{"__consumer_offsets", "__transaction_state", "__share_group_state"} {
+			topic := kmsg.NewMetadataRequestTopic()
+			topic.Topic = &name
+			req.Topics = append(req.Topics, topic)
+		}
+		topics := n.ask(req).(*kmsg.MetadataResponse).Topics
+		if got := topics[0]; got.ErrorCode != 0 || len(got.Partitions) != int(n.api.o.Offsets.Partitions) || !got.IsInternal {
+			t.Errorf("%s has %d partitions, want %d: %+v", *got.Topic, len(got.Partitions), n.api.o.Offsets.Partitions, got)
+		}
+		if got := n.loader.Image().Configs.Topic("__consumer_offsets")["cleanup.policy"]; got != "compact" {
+			t.Errorf("its cleanup.policy is %q", got)
+		}
+		for _, got := range topics[1:] {
+			if got.ErrorCode != kerr.UnknownTopicOrPartition.Code {
+				t.Errorf("%s: error %d", *got.Topic, got.ErrorCode)
+			}
+		}
+	})
+}
