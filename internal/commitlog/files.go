@@ -296,6 +296,28 @@ func (s *Files) add(f *file) {
 	}
 }
 
+// CloseIdle closes the files that were not used since the call before.
+func (s *Files) CloseIdle() {
+	s.mu.Lock()
+	var idle []*file
+	for i := 0; i < len(s.ring); {
+		if f := s.ring[i]; f.used.Swap(false) {
+			i++
+		} else {
+			idle = append(idle, f)
+			s.removeLocked(i)
+		}
+	}
+	s.mu.Unlock()
+	for _, f := range idle {
+		if !f.evict() {
+			s.mu.Lock()
+			s.ring = append(s.ring, f)
+			s.mu.Unlock()
+		}
+	}
+}
+
 // pick takes out of the ring a file that was not used for the longest time, roughly.
 func (s *Files) pick(keep *file) *file {
 	s.mu.Lock()

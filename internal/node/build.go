@@ -172,6 +172,7 @@ func (n *Node) openStore() error {
 	n.store, err = storage.OpenDirectories(storage.Options{
 		FS: n.o.FS, Dirs: cfg.Storage.Dirs, Apart: n.apart(), NodeID: cfg.ID, Now: n.o.Now, Logger: n.o.Logger, Metrics: n.metrics,
 		FlushBeforeAck:    cfg.Storage.FlushBeforeAck,
+		MaxOpenFiles:      n.openFiles(),
 		RecoveryThreads:   int(cfg.Storage.RecoveryThreads),
 		RetentionInterval: milliseconds(cfg.Retention.CheckMs),
 		ProducerExpiryMs:  int64(cfg.Producers.ExpiryMs),
@@ -287,4 +288,18 @@ func (n *Node) apart() string {
 		}
 	}
 	return n.cfg.Storage.MetadataDir
+}
+
+// openFiles is how many files of partitions may be open in each log directory: together half of what the process may have
+// open, the rest is for connections. 0, which is the Store's default, where nobody tells.
+func (n *Node) openFiles() int {
+	limited, ok := n.o.FS.(interface{ MaxOpen() (int, error) })
+	if !ok {
+		return 0
+	}
+	limit, err := limited.MaxOpen()
+	if err != nil {
+		return 0
+	}
+	return max(16, limit/2/len(n.cfg.Storage.Dirs))
 }

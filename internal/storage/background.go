@@ -98,8 +98,18 @@ func (k *keeper) recovered(bytes int64) {
 	k.behind += bytes
 }
 
+// idleFile is how long a file may go unused, about, before its descriptor is closed.
+const idleFile = time.Minute
+
 // errStopped is why an append that waited for the disk was not made.
 var errStopped = errors.New("the node stops")
+
+// toRead returns no less than what an unclean start would have to read here, in bytes.
+func (k *keeper) toRead() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.behind + k.flying
+}
 
 // crowded tells whether recovery points should move now.
 func (k *keeper) crowded() bool {
@@ -143,7 +153,8 @@ func (k *keeper) wrote() {
 }
 
 func (k *keeper) run(stop <-chan struct{}) {
-	journal, space, checkpoint := newAlarm(), newAlarm(), newAlarm()
+	journal, space, checkpoint, idle := newAlarm(), newAlarm(), newAlarm(), newAlarm()
+	defer idle.stop()
 	defer journal.stop()
 	defer space.stop()
 	defer checkpoint.stop()
@@ -162,6 +173,8 @@ func (k *keeper) run(stop <-chan struct{}) {
 			checkpoint.ring()
 		case <-space.c():
 			space.ring()
+		case <-idle.c():
+			idle.ring()
 		}
 		// The select takes any of what has come together; what is done about it has an order.
 		if received(stop) {
@@ -181,6 +194,12 @@ func (k *keeper) run(stop <-chan struct{}) {
 		}
 		if checkpoint.due() {
 			k.report(k.checkpoint())
+		}
+		if idle.due() {
+			k.d.files.CloseIdle()
+		}
+		if k.d.files.Open() > 0 {
+			idle.set(idleFile)
 		}
 		if space.due() {
 			k.active.Store(false)

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // OS is the operating system's filesystem. Make it with NewOS; one per node is enough.
@@ -131,6 +134,15 @@ func (o *OS) Usage(path string) (Usage, error) {
 		return Usage{}, &fs.PathError{Op: "statfs", Path: path, Err: err}
 	}
 	return usage, nil
+}
+
+// MaxOpen returns how many descriptors this process may have open, files and connections together.
+func (o *OS) MaxOpen() (int, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, os.NewSyscallError("getrlimit", err)
+	}
+	return int(min(limit.Cur, math.MaxInt32)), nil
 }
 
 // osFile adds to *os.File what package os lacks.
