@@ -87,6 +87,14 @@ func (b *broker) start() {
 	b.set = replica.NewSet(replica.Options{
 		NodeID: b.id, Store: b.store, FlushBeforeAck: true, Now: time.Now, Metrics: m,
 		LogConfig: func(string, map[string]string) commitlog.Config { return commitlog.DefaultConfig() },
+		MinInSync: func(_ string, set map[string]string) int {
+			n := 1
+			if text, ok := set["min.insync.replicas"]; ok {
+				_, err := fmt.Sscan(text, &n)
+				w.must(err)
+			}
+			return n
+		},
 	})
 	b.quota = quota.NewReplication(quota.ReplicationOptions{
 		NodeID: b.id, Rates: quota.Rates{Leader: quota.Unlimited, Follower: quota.Unlimited}, Now: time.Now,
