@@ -87,3 +87,41 @@ func TestPlacement(t *testing.T) {
 		}
 	})
 }
+
+// Over whole rounds, followers are spread as evenly as leaders, and so are the pairs of leader and first follower: what a
+// dead broker led is taken over by all others.
+func TestFollowersAreSpread(t *testing.T) {
+	for brokers := 2; brokers <= 6; brokers++ {
+		d := metadata.NewDelta(metadata.EmptyImage())
+		for i := range brokers {
+			if err := d.Replay(&metadata.RegisterBrokerRecord{BrokerID: int32(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := &state{Options: &Options{}, image: d.Image(0, 0)}
+		rounds := brokers * (brokers - 1)
+		for factor := 2; factor <= brokers; factor++ {
+			assignments, err := s.place(0, int32(rounds), int16(factor))
+			if err != nil {
+				t.Fatal(err)
+			}
+			replicas, heirs := map[kafka.NodeID]int{}, map[[2]kafka.NodeID]int{}
+			for _, a := range assignments {
+				heirs[[2]kafka.NodeID{a[0], a[1]}]++
+				for _, id := range a {
+					replicas[id]++
+				}
+			}
+			for id, n := range replicas {
+				if n != rounds*factor/brokers {
+					t.Errorf("%d brokers, %d replicas: broker %d has %d of %d partitions", brokers, factor, id, n, rounds)
+				}
+			}
+			for pair, n := range heirs {
+				if n != 1 {
+					t.Errorf("%d brokers, %d replicas: %d leads and %d follows first %d times", brokers, factor, pair[0], pair[1], n)
+				}
+			}
+		}
+	}
+}
