@@ -12,8 +12,9 @@ import (
 	"moldau/test/harness"
 )
 
-// inside is set in the environment of the test process that runs in its own network.
-const inside = "MOLDAU_CLUSTER_NETWORK"
+// inside is set in the environment of the test process that runs in its own network. It begins with none of the prefixes that
+// make a variable a setting of a node.
+const inside = "NETWORK_OF_CLUSTER_TEST"
 
 // TestMain runs the tests in a network of their own, in a second process, while this one holds the machine-wide lock.
 func TestMain(m *testing.M) {
