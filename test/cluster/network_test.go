@@ -45,7 +45,7 @@ func enter(m *testing.M) int {
 	fetch()
 	cmd := exec.Command("unshare", append(append(flags, "sh", "-c", script), os.Args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Env = append(os.Environ(), inside+"=1", harness.OwnMounts+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	err := cmd.Run()
 	var exit *exec.ExitError

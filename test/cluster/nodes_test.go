@@ -118,7 +118,7 @@ func (p *process) spawn(t *testing.T) {
 	}
 	defer log.Close()
 	cmd := exec.Command("ip", "netns", "exec", namespace(p.id), harness.Binary(t), "serve", p.properties)
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout, cmd.Stderr, cmd.Env = log, log, harness.Environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

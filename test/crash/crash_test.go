@@ -84,23 +84,23 @@ func TestKill(t *testing.T) {
 // TestPowerCut: the disk loses what was not synced, in four ways in turn.
 func TestPowerCut(t *testing.T) {
 	n := harness.Prepare(t, settings...)
-	d := newDisk(t, n.Dir, 768)
+	d := harness.NewDisk(t, n.Dir, 768)
 	n.Run(t)
 	cut := func(t *testing.T) {
 		n.Halt(t)
-		d.cutPower(t)
+		d.CutPower(t)
 		n.Kill(t)
-		d.powerOn(t)
+		d.PowerOn(t)
 		n.Spawn(t)
 	}
 	endure(t, n, rounds(4, 10, 40), func(ctx context.Context, t *testing.T, rng *rand.Rand, l *ledger, round int) int {
 		switch round % 4 {
 		case 0: // the process goes on for a moment, on a disk that answers EIO
 			l.doubt(true)
-			d.cutPower(t)
+			d.CutPower(t)
 			moment(ctx, rng, 100*time.Millisecond)
 			n.Kill(t)
-			d.powerOn(t)
+			d.PowerOn(t)
 			l.doubt(false)
 			n.Spawn(t)
 			return 1

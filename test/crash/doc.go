@@ -1,9 +1,8 @@
 // Package crash ends the built binary as the world does, by kill -9 and by cutting the power of its disk, while genuine
 // clients write, and compares what is left with what they were told.
 //
-// It owns the disk whose power can be cut (a loop-mounted ext4 that is shut down without flushing its log and mounted
-// again), the load, the ledger of what clients were told, and the checks. It does not own processes (harness), nor the
-// enumeration of crashes on a disk in memory, which lies beside the code of commitlog, storage and quorum.
+// It owns the load, the ledger of what clients were told, and the checks. It does not own processes and the disk whose power
+// can be cut (harness: a loop-mounted ext4 that is shut down without flushing its log and mounted again), nor the enumeration of crashes on a disk in memory, which lies beside the code of commitlog, storage and quorum.
 //
 // Invariants:
 //  1. What a client was told is in the ledger before the next thing is done on the strength of it.

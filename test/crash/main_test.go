@@ -8,7 +8,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if code, done := inOwnMounts(); done {
+	if code, done := harness.InOwnMounts(); done {
 		os.Exit(code)
 	}
 	harness.Main(m)

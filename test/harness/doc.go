@@ -1,7 +1,7 @@
 // Package harness starts the built binary and the genuine clients that test suites drive against it.
 //
 // It owns the build of the binary, node processes (start, stop, kill, logs), the machine-wide lock that keeps suites with
-// processes apart, and the fetching of clients by their ordinary package tools: Apache Kafka by Maven, clients of Python by
+// processes apart, disks whose power can be cut, and the fetching of clients by their ordinary package tools: Apache Kafka by Maven, clients of Python by
 // pip, those of Node.js by npm. It does not own any check.
 //
 // Invariants:

@@ -108,6 +108,7 @@ func (n *Node) Spawn(t T, args ...string) {
 		command = append(command, n.Properties)
 	}
 	cmd := exec.Command(Binary(t), append(command, args...)...)
+	cmd.Env = Environment()
 	cmd.SysProcAttr = deathSignal()
 	log := &syncBuffer{}
 	n.log, cmd.Stdout, cmd.Stderr = log, log, log

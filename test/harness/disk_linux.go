@@ -1,4 +1,4 @@
-package crash
+package harness
 
 import (
 	"errors"
@@ -9,24 +9,23 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
-	"testing"
 	"time"
 	"unsafe"
-
-	"moldau/test/harness"
 )
 
-const ownMounts = "MOLDAU_CRASH_OWN_MOUNTS"
+// OwnMounts is set in the environment of a test process that has a mount namespace of its own. It begins with none of the
+// prefixes that make a variable a setting of a node.
+const OwnMounts = "MOUNTS_OF_TEST"
 
-// inOwnMounts runs this process's tests in a child that has a mount namespace of its own. Without the right to do so
+// InOwnMounts runs this process's tests in a child that has a mount namespace of its own. Without the right to do so
 // nothing is run here, and the tests that need it say so.
-func inOwnMounts() (code int, done bool) {
-	if os.Geteuid() != 0 || os.Getenv(ownMounts) != "" {
+func InOwnMounts() (code int, done bool) {
+	if os.Geteuid() != 0 || os.Getenv(OwnMounts) != "" {
 		return 0, false
 	}
 	runtime.LockOSThread() // Pdeathsig is about the thread
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), ownMounts+"=1")
+	cmd.Env = append(os.Environ(), OwnMounts+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	var exit *exec.ExitError
@@ -39,24 +38,23 @@ func inOwnMounts() (code int, done bool) {
 	return 0, false
 }
 
-// disk is an ext4 of its own on a loop device.
-type disk struct {
+// Disk is an ext4 of its own on a loop device.
+type Disk struct {
 	image, dir string
-	mounted    bool
 }
 
-// newDisk makes a filesystem and mounts it at dir. It ends the test through harness.Missing where that is not possible.
-func newDisk(t *testing.T, dir string, megabytes int64) *disk {
+// NewDisk makes a filesystem and mounts it at dir. It ends the test through Missing where that is not possible.
+func NewDisk(t T, dir string, megabytes int64) *Disk {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		harness.Missing(t, "only root can mount the disk whose power this test cuts")
+		Missing(t, "only root can mount a disk for a test")
 	}
-	if os.Getenv(ownMounts) == "" {
-		harness.Missing(t, "no mount namespace can be made here")
+	if os.Getenv(OwnMounts) == "" {
+		Missing(t, "no mount namespace can be made here")
 	}
-	mkfs := harness.Tool(t, "mkfs.ext4", "install e2fsprogs")
-	harness.Tool(t, "mount", "install util-linux")
-	d := &disk{image: filepath.Join(t.TempDir(), "image"), dir: dir}
+	mkfs := Tool(t, "mkfs.ext4", "install e2fsprogs")
+	Tool(t, "mount", "install util-linux")
+	d := &Disk{image: filepath.Join(t.TempDir(), "image"), dir: dir}
 	f, err := os.Create(d.image)
 	if err == nil {
 		err = errors.Join(f.Truncate(megabytes<<20), f.Close())
@@ -71,15 +69,14 @@ func newDisk(t *testing.T, dir string, megabytes int64) *disk {
 		t.Fatalf("mkfs.ext4: %v\n%s", err, out)
 	}
 	if out, err := d.attach(); err != nil {
-		harness.Missing(t, "cannot mount an ext4 on a loop device: %v: %s", err, out)
+		Missing(t, "cannot mount an ext4 on a loop device: %v: %s", err, out)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(d.dir, syscall.MNT_DETACH) })
 	return d
 }
 
-func (d *disk) attach() (string, error) {
+func (d *Disk) attach() (string, error) {
 	out, err := exec.Command("mount", "-o", "loop", d.image, d.dir).CombinedOutput()
-	d.mounted = err == nil
 	return strings.TrimSpace(string(out)), err
 }
 
@@ -89,8 +86,8 @@ const (
 	noLogFlush = 2
 )
 
-// cutPower ends all writing to the disk now: what was not synced is lost, and programs get EIO.
-func (d *disk) cutPower(t *testing.T) {
+// CutPower ends all writing to the disk now: what was not synced is lost, and programs get EIO.
+func (d *Disk) CutPower(t T) {
 	t.Helper()
 	f, err := os.Open(d.dir)
 	if err != nil {
@@ -103,8 +100,8 @@ func (d *disk) cutPower(t *testing.T) {
 	}
 }
 
-// powerOn mounts the disk as the cut has left it. No process may have a file there.
-func (d *disk) powerOn(t *testing.T) {
+// PowerOn mounts the disk as the cut has left it. No process may have a file there.
+func (d *Disk) PowerOn(t T) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(10 * time.Millisecond) {
 		err := syscall.Unmount(d.dir, 0)

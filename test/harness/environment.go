@@ -1,0 +1,16 @@
+package harness
+
+import (
+	"os"
+	"slices"
+	"strings"
+)
+
+// Environment is this process's environment without what only tests read: a node would take those for settings that it does
+// not know.
+func Environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return name == "MOLDAU_EFFORT" || name == "MOLDAU_REQUIRE_ALL"
+	})
+}
