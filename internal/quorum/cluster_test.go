@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"moldau/internal/kafka"
 )
 
 // TestThreeVoters: they elect a leader, what it commits reaches all, another follows when it dies, and it comes back with all.
@@ -187,4 +191,19 @@ func TestCutOffLeader(t *testing.T) {
 			t.Errorf("the logs differ:\n%q\n%q", got, want)
 		}
 	})
+}
+
+// TestRedirectsEnd: of two nodes that name each other as the leader the second is not believed at once, or an observer would go back
+// and forth between them as fast as it can.
+func TestRedirectsEnd(t *testing.T) {
+	q := &Quorum{self: testVoter(9)}
+	f := &follower{at: addressOf(testVoter(1))}
+	for i, want := range []bool{true, false, true, false} {
+		to := testVoter(kafka.NodeID(1 + (i+1)%2))
+		err := q.redirect(f, to, true, kerr.NotLeaderForPartition)
+		if believed := err == nil; believed != want {
+			t.Fatalf("redirect %d: %v", i, err)
+		}
+		f.at = addressOf(to)
+	}
 }

@@ -46,10 +46,11 @@ func (q *Quorum) mustFollow() bool {
 
 // follower is the state of the follow goroutine.
 type follower struct {
-	conn   *peer.Conn
-	at     string // the address that conn leads to, or that is tried next
-	asked  int    // how many of the addresses have been tried
-	silent complaint
+	conn       *peer.Conn
+	at         string // the address that conn leads to, or that is tried next
+	asked      int    // how many of the addresses have been tried
+	redirected bool   // somebody named the leader, who has not answered as such yet
+	silent     complaint
 }
 
 // follow is the goroutine that fetches while this node has no vote, or has one and hears of no leader.
@@ -159,6 +160,7 @@ func (q *Quorum) followOnce(ctx context.Context, f *follower) error {
 	if !known || p.CurrentLeader.LeaderEpoch < 1 {
 		return fmt.Errorf("fetch of %s: the answer names no leader", TopicName)
 	}
+	f.redirected = false
 	q.mu.Lock()
 	epoch := q.epoch
 	q.mu.Unlock()
@@ -228,11 +230,12 @@ func (q *Quorum) leaderIn(resp *kmsg.FetchResponse, p *kmsg.FetchResponseTopicPa
 // redirect goes to the leader that somebody else has named.
 func (q *Quorum) redirect(f *follower, leader Voter, known bool, err error) error {
 	address, ok := q.address(leader)
-	if !known || !ok || address == f.at {
+	if !known || !ok || address == f.at || f.redirected {
+		f.redirected = false // two that name each other are asked again after a pause
 		return fmt.Errorf("fetch of %s: %w", TopicName, err)
 	}
 	f.hangUp()
-	f.at = address
+	f.at, f.redirected = address, true
 	return nil
 }
 
@@ -260,8 +263,17 @@ func (q *Quorum) takeFetched(ctx context.Context, f *follower, p *kmsg.FetchResp
 		}
 	default:
 		m.Commit = new(commit)
+		return q.handIn(ctx, a)
 	}
-	return q.handIn(ctx, a)
+	if err := q.handIn(ctx, a); err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.commit <= commit && q.err == nil {
+		return fmt.Errorf("what node %d sent after entry %d was not taken", leader.ID, commit)
+	}
+	return nil
 }
 
 // fillAppend makes the message with which the leader would have sent the batches of an answer.
