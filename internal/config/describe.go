@@ -109,13 +109,7 @@ func (c *Config) DescribeTopic(overrides map[string]string) []Entry {
 // DescribeGroup returns the settings of a group sorted by name; overrides are the group's own. Mirrors
 // ConfigHelper.createGroupConfigEntry.
 func (c *Config) DescribeGroup(overrides map[string]string) []Entry {
-	entries := c.describe(GroupScope, overrides, OriginGroup)
-	for i := range entries {
-		if e := &entries[i]; len(e.Synonyms) == 0 {
-			e.Synonyms = []Synonym{{e.Name, e.Value, OriginDefault}}
-		}
-	}
-	return entries
+	return c.describe(GroupScope, overrides, OriginGroup)
 }
 
 // DescribeClientMetrics returns the settings of a subscription to metrics of clients (KIP-714).
@@ -147,6 +141,9 @@ func (c *Config) describe(scope Scope, overrides map[string]string, origin Origi
 		if len(row.Synonyms) > 0 {
 			first := row.Synonyms[0].Name
 			e.Synonyms = append(e.Synonyms, c.synonyms(first, brokerByName[first], linked(row, first))...)
+		} else if scope == GroupScope {
+			// A key that no broker's key stands behind is its own default (ConfigHelper.createGroupConfigEntry).
+			e.Synonyms = append(e.Synonyms, Synonym{row.Name, visible(row, row.Default), OriginDefault})
 		}
 		if len(e.Synonyms) > 0 {
 			e.Origin = e.Synonyms[0].Origin
