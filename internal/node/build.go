@@ -229,7 +229,7 @@ func (n *Node) buildBroker(clusterID string) {
 		},
 	})
 	n.fetcher = fetcher.New(n.fetcherOptions())
-	n.gate.subscribers = []metadata.Subscriber{n.throttles, n.replicas, n.fetcher, n.groups}
+	n.gate.subscribers = []metadata.Subscriber{n.throttles, n.replicas, n.fetcher, n.groups, peers{n}}
 }
 
 // groupOptions is what consumer groups need. Their timers run by a clock that nobody sets.

@@ -13,6 +13,7 @@ import (
 
 	"moldau/internal/controller"
 	"moldau/internal/kafka"
+	"moldau/internal/metadata"
 	"moldau/internal/quorum"
 	"moldau/internal/replica"
 	"moldau/internal/uplink"
@@ -75,6 +76,17 @@ func (n *Node) followLeader() {
 		case <-n.ctx.Done():
 			return
 		}
+	}
+}
+
+// peers watches the other brokers in the metadata.
+type peers struct{ n *Node }
+
+// Apply tells the controller at once how far this broker has come when another is about to go, or gone: one that shuts down
+// waits until all others know who leads in its place.
+func (p peers) Apply(delta *metadata.Delta, _ *metadata.Image) {
+	if slices.ContainsFunc(delta.ChangedBrokers(), func(id kafka.NodeID) bool { return id != p.n.cfg.ID }) {
+		p.n.uplink.Hurry()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -274,13 +275,28 @@ func (o *Options) setDefaults() {
 // checkPlace refuses a log in which this node can neither vote nor follow anybody.
 func (q *Quorum) checkPlace() error {
 	voters := q.members.newest().voters
-	lonely := q.o.Dial == nil || len(q.o.Bootstrap) == 0 && !slices.ContainsFunc(voters, func(v Voter) bool { return v.ID != q.self.ID && len(v.Endpoints) > 0 })
-	switch _, mine := find(voters, q.self); {
-	case mine, !lonely:
+	if _, mine := find(voters, q.self); mine {
 		return nil
 	}
-	return fmt.Errorf("its voters are %v, but this is node %d with directory id %v, and there is nobody whom it could follow",
-		voters, q.self.ID, q.self.DirID)
+	if q.o.Dial != nil {
+		another := func(v Voter) bool { return v.ID != q.self.ID && len(v.Endpoints) > 0 }
+		if slices.ContainsFunc(voters, another) || slices.ContainsFunc(q.o.Bootstrap, func(a string) bool { return !q.self.listensAt(a) }) {
+			return nil
+		}
+	}
+	cure := ""
+	if at := slices.IndexFunc(voters, func(v Voter) bool { return v.ID == q.self.ID }); at >= 0 {
+		cure = fmt.Sprintf("; if this is its disk, write directory.id=%s into its meta.properties", voters[at].DirID)
+	}
+	return fmt.Errorf("its voters are %v, but this is node %d with directory id %v, and there is nobody whom it could follow%s",
+		voters, q.self.ID, q.self.DirID, cure)
+}
+
+// listensAt reports whether address, host:port, is one of the voter's own.
+func (v Voter) listensAt(address string) bool {
+	return slices.ContainsFunc(v.Endpoints, func(e Endpoint) bool {
+		return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))) == address
+	})
 }
 
 // Start starts everything that runs.
