@@ -23,9 +23,24 @@ const apacheVersion = "4.3.1"
 
 // apacheSlice are the classes of Apache Kafka's tests that a landing runs.
 var apacheSlice = []string{
+	"kafka.server.DeleteGroupsRequestTest",
+	"kafka.server.DescribeGroupsRequestTest",
+	"kafka.server.HeartbeatRequestTest",
+	"kafka.server.JoinGroupRequestTest",
+	"kafka.server.LeaveGroupRequestTest",
+	"kafka.server.ListGroupsRequestTest",
+	"kafka.server.OffsetCommitRequestTest",
+	"kafka.server.OffsetDeleteRequestTest",
+	"kafka.server.OffsetFetchRequestTest",
+	"kafka.server.SyncGroupRequestTest",
 	"org.apache.kafka.clients.consumer.PlaintextConsumerAssignTest",
 	"org.apache.kafka.clients.consumer.PlaintextConsumerCommitTest",
 	"org.apache.kafka.clients.consumer.PlaintextConsumerFetchTest",
+	"org.apache.kafka.clients.producer.ProducerFailureHandlingTest",
+	"org.apache.kafka.clients.producer.ProducerIdExpirationTest",
+	"org.apache.kafka.tools.DeleteRecordsCommandTest",
+	"org.apache.kafka.tools.consumer.ConsoleConsumerTest",
+	"org.apache.kafka.tools.consumer.group.DeleteOffsetsConsumerGroupCommandIntegrationTest",
 }
 
 // apacheSuite is Apache Kafka's tests, and our classes that start processes for them.

@@ -17,6 +17,7 @@ import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -234,12 +235,12 @@ final class OutsideCluster implements ClusterInstance {
 
     @Override
     public Set<Integer> controllerIds() {
-        return Set.of(0);
+        return new TreeSet<>(Set.of(0));
     }
 
     @Override
     public Set<Integer> brokerIds() {
-        return Set.copyOf(nodes.keySet());
+        return new TreeSet<>(nodes.keySet()); // some tests take ids out
     }
 
     @Override
