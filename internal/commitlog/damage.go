@@ -169,24 +169,33 @@ func oldMessage(f vfs.File, pos, size int64) bool {
 	return n == len(b) && oldFormat(b)
 }
 
-// checkCold returns an ErrCorrupt if a batch does not match its CRC, which is looked at only where neither this run nor
-// its recovery has written or verified it: a disk may have changed it since it was.
-func (v *view) checkCold(w *window, p place) error {
-	if p.pos >= v.cold.Load() {
-		return nil
-	}
-	b, err := v.load(p.pos, p.size)
-	if err == nil {
-		err = b.VerifyCRC()
-	}
-	if errors.Is(err, batch.ErrCorrupt) {
+// locateChecked is locate for one who will read there. The batch's CRC is looked at only where neither this run nor its
+// recovery has written or verified it: a disk may have changed it since it was. One that does not match may also be wrong
+// about which offsets it has.
+func (v *view) locateChecked(w *window, target kafka.Offset) (place, bool, error) {
+	for {
+		p, found, err := v.locate(w, target)
+		if err != nil || !found || p.pos >= v.cold.Load() {
+			return p, found, err
+		}
+		b, err := v.load(p.pos, p.size)
+		if err == nil {
+			if err = b.VerifyCRC(); err == nil {
+				return p, true, nil
+			}
+		}
+		if !errors.Is(err, batch.ErrCorrupt) {
+			return p, false, err
+		}
 		h, err := v.passHole(p.pos, p.base)
 		if err != nil {
-			return err
+			return p, false, err
 		}
-		return h.error(v.log.name())
+		if target < h.to {
+			return p, false, h.error(v.log.name())
+		}
+		// The hole is known now, and locate passes over it.
 	}
-	return err
 }
 
 // Damage is a stretch of a log file that holds no batch, or one that does not match its CRC.

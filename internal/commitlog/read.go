@@ -92,7 +92,7 @@ func (l *Log) read(b *Bounds, from kafka.Offset, o ReadOptions) (Read, error) {
 	defer l.files.release(w)
 	for i := b.floor(from); i <= len(b.sealed); i++ {
 		v := b.view(i)
-		first, found, err := v.locate(w, from)
+		first, found, err := v.locateChecked(w, from)
 		if err != nil {
 			return nothing, err
 		}
@@ -101,9 +101,6 @@ func (l *Log) read(b *Bounds, from kafka.Offset, o ReadOptions) (Read, error) {
 		}
 		if first.next > upTo {
 			return nothing, nil
-		}
-		if err := v.checkCold(w, first); err != nil {
-			return nothing, err
 		}
 		end, next, err := v.limit(w, first, upTo, o)
 		if err != nil || end == first.pos {

@@ -425,7 +425,8 @@ func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
 		if err == nil {
 			err = b.VerifyCRC()
 		}
-		if err == nil && (b.BaseOffset() < r.logEnd || b.LastOffsetDelta() < 0 || !a.fits(b.LastOffset())) {
+		if err == nil && (b.BaseOffset() < r.logEnd || b.LastOffsetDelta() < 0 || !a.fits(b.LastOffset()) ||
+			r.logEnd < r.solid && b.NextOffset() > r.solid) { // a snapshot lies between two batches; the base offset has no CRC
 			err = fmt.Errorf("batch of offsets %d to %d where %d is next: %w", b.BaseOffset(), b.LastOffset(), r.logEnd, batch.ErrCorrupt)
 		}
 		if (errors.Is(err, batch.ErrCorrupt) || errors.Is(err, batch.ErrShort)) && r.logEnd < r.solid {

@@ -18,5 +18,14 @@
 //   - A real power cut stops the process with the disk. The shutdown of a filesystem does not, and a sync that was under
 //     way then may report success for data that is lost: Linux does not pass on that it could not convert the extents. So
 //     the process is stopped first. Where it is to go on, on a disk that answers EIO, what it acks is not counted.
+//   - Known failures of this family of systems are tried here and beside the code: damaged or absent side files
+//     (commitlog.TestDamagedSideFiles, storage.TestDamagedFiles, compat.TestDamagedFiles; KAFKA-1758, -2012, -13603, -19407);
+//     offsets after a hard crash (commitlog.TestCrashEverywhere; KAFKA-3047, -6388, -6492, -10101); a folder that is not
+//     synced (commitlog.TestPlantedBugs "names are not synced", TestPowerCut; KAFKA-3968, -1539); an index that fails
+//     between (commitlog.TestErrorEverywhere; KAFKA-7866); deletion beyond the watermark (commitlog.TestRetention;
+//     KAFKA-5634); a full disk (commitlog.TestFullDisk, compat); a sync that fails, then succeeds
+//     (commitlog.TestFailedSyncIsForGood, TestRecoveryAfterFailedSync, TestPlantedBugs "a failed sync is tried again",
+//     TestPowerCut); one flipped bit (commitlog.TestDamagedBatch, storage.TestOneFlippedBit). Folders that a move between
+//     directories leaves (KAFKA-16424, -13127) wait for such moves.
 //   - MOLDAU_EFFORT sets the number of cuts and kills: 2 and 4 by default, 10 and 20 for "ci", 40 and 200 for "night".
 package crash
