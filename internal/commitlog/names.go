@@ -116,8 +116,11 @@ func ReadPartitionMetadata(fsys vfs.FS, dir string) (kafka.TopicID, error) {
 			fields[key] = strings.TrimSpace(value)
 		}
 	}
-	if fields["version"] != "0" {
-		return kafka.TopicID{}, fmt.Errorf("%w: %s: version %q, want 0", ErrMetadata, path, fields["version"])
+	switch version := fields["version"]; {
+	case version == "":
+		return kafka.TopicID{}, fmt.Errorf("%w: %s has no version", ErrMetadata, path)
+	case version != "0":
+		return kafka.TopicID{}, fmt.Errorf("%s: version %q, want 0", path, version)
 	}
 	id, err := kafka.ParseUUID(fields["topic_id"])
 	if err == nil && id.IsZero() {

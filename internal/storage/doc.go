@@ -18,7 +18,9 @@
 //  5. A log start that DeleteRecords was told of is in the journal, durably.
 //  6. The journal's state is made only by applying its entries; older news of a partition never follow newer.
 //  7. A folder is an open log's, a known closed one's, or named -delete, -stray or -future. It is never two logs'.
-//  8. What an unclean start has to read is bounded per directory (Options.RecoveryBytes), however many logs there are.
+//  8. What an unclean start has to read never exceeds Options.RecoveryBytes per directory, however many logs there are: appends
+//     wait rather than that. A snapshot stays until the journal knows a later recovery point.
+//  9. What recovery has read counts as synced only after a sync that began later.
 //
 // Goroutines: per directory one syncer and one keeper (journal, checkpoints, space); one for retention and removal, one to look for damage, one for compaction and as
 // many for its jobs as it has threads; and
@@ -41,6 +43,9 @@
 //     Kafka has run here since, which knows nothing of the journal: then the checkpoint files are believed instead.
 //   - Anything lost from the journal's end makes the next start do more, not wrong: recovery points only save scanning,
 //     and topic ids are also in partition.metadata. So an unreadable journal is no reason not to start.
+//   - A sync of a whole filesystem that takes too long is left to itself, and the logs are synced one by one; its failure
+//     fails the directory all the same.
+//   - A new partition's folder is durable with the first sync of its log. Until then a power cut may leave a part of it.
 //   - The syncer works as eagerly as somebody waits: AppendDone alone means some milliseconds, Hurry means now. Whoever
 //     forgets to hurry waits a little; nobody waits for ever.
 //   - Logs that grow set space aside, which makes their syncs cheaper. It counts as used; space gives it back before it
