@@ -213,7 +213,7 @@ func (p *Partition) lastStable(log *storage.Log, highWatermark kafka.Offset) kaf
 func (p *Partition) synced(end kafka.Offset, err error) {
 	defer func() {
 		if a := p.acting.Load(); !a.hasRole && !a.finished { // it was this that the role has waited for
-			p.set.o.Store.Run(p.tp, p.reconcile)
+			p.set.o.Store.RunFirst(p.tp, p.reconcile)
 		}
 	}()
 	if err != nil {

@@ -435,6 +435,10 @@ func (s *Store) SetRecoveryThreads(perDirectory int) { s.workers.setLimit(perDir
 // at once as RecoveryThreads allows per directory. Jobs that have not begun when the Store stops are dropped.
 func (s *Store) Run(key kafka.TopicPartition, job func()) { s.workers.run(key, job) }
 
+// RunFirst is Run for what should not wait for the jobs of other partitions that are in line, which may be the opening of
+// thousands.
+func (s *Store) RunFirst(key kafka.TopicPartition, job func()) { s.workers.runFirst(key, job) }
+
 // Lookup returns an open log.
 func (s *Store) Lookup(tp kafka.TopicPartition) (*Log, bool) {
 	s.mu.Lock()

@@ -34,6 +34,20 @@ func (d *slowSyncs) rule(op vfs.Op) error {
 	return nil
 }
 
+// told returns how far the log was said to be synced.
+func (w *syncWatch) told() kafka.Offset {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.end
+}
+
+// failures returns how often it was said to have failed.
+func (w *syncWatch) failures() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.errs)
+}
+
 // TestSyncsFollowTheDiskNotThePartitions: with 1, 100 and 1,000 partitions under load, as many syncs are made in a second as
 // the disk can do one after the other, and everybody's records are durable all the same.
 func TestSyncsFollowTheDiskNotThePartitions(t *testing.T) {
@@ -161,11 +175,11 @@ func TestFailedWholeSyncFailsTheDirectory(t *testing.T) {
 				if _, err := w.l.Append(records(1), commitlog.AppendOptions{}); (err != nil) != broken {
 					t.Errorf("%s in %s: append after the failure: %v", w.l.TopicPartition(), w.l.Dir().Path(), err)
 				}
-				if told := len(w.errs); broken && told != 1 || !broken && told != 0 {
+				if told := w.failures(); broken && told != 1 || !broken && told != 0 {
 					t.Errorf("%s in %s was told of %d failures", w.l.TopicPartition(), w.l.Dir().Path(), told)
 				}
-				if broken && took < wholePatience && w.end > 0 {
-					t.Errorf("%s is said to be synced to %d by a sync that failed", w.l.TopicPartition(), w.end)
+				if broken && took < wholePatience && w.told() > 0 {
+					t.Errorf("%s is said to be synced to %d by a sync that failed", w.l.TopicPartition(), w.told())
 				}
 			}
 			fs.SetRules()
@@ -205,15 +219,15 @@ func TestRecoveredIsNotYetDurable(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 		for _, w := range watches {
-			if w.end != 0 || w.l.LogEnd() != 10 || w.l.SyncedEnd() != 0 {
-				t.Errorf("before the sync: end %d, synced %d, told %d", w.l.LogEnd(), w.l.SyncedEnd(), w.end)
+			if w.told() != 0 || w.l.LogEnd() != 10 || w.l.SyncedEnd() != 0 {
+				t.Errorf("before the sync: end %d, synced %d, told %d", w.l.LogEnd(), w.l.SyncedEnd(), w.told())
 			}
 		}
 		close(gate)
 		time.Sleep(100 * time.Millisecond)
 		for _, w := range watches {
-			if w.end != 10 || w.l.SyncedEnd() != 10 {
-				t.Errorf("after the sync: told %d, synced %d", w.end, w.l.SyncedEnd())
+			if w.told() != 10 || w.l.SyncedEnd() != 10 {
+				t.Errorf("after the sync: told %d, synced %d", w.told(), w.l.SyncedEnd())
 			}
 		}
 		after := run(t, options(killed.CrashClone(rand.New(rand.NewPCG(1, 1)), 0), "/a"))
@@ -315,4 +329,23 @@ func TestNewPartitionsCostNoSync(t *testing.T) {
 		}
 		must(t, s.Stop(true))
 	})
+}
+
+// TestRunFirst: what comes first does not wait for what is in line for other partitions, and jobs of one partition stay in
+// order.
+func TestRunFirst(t *testing.T) {
+	w := newWorkers(1)
+	var order []string
+	gate := make(chan struct{})
+	w.run(tp("a", 0), func() { <-gate })
+	for i := range 3 {
+		w.run(tp(fmt.Sprint("b", i), 0), func() { order = append(order, fmt.Sprint("b", i)) })
+	}
+	w.runFirst(tp("b2", 0), func() { order = append(order, "b2 again") })
+	w.runFirst(tp("c", 0), func() { order = append(order, "c") })
+	close(gate)
+	w.wait()
+	if got := fmt.Sprint(order); got != "[c b0 b1 b2 b2 again]" {
+		t.Errorf("ran in the order %v", got)
+	}
 }

@@ -14,6 +14,7 @@ type workers struct {
 	limit   int
 	jobs    map[kafka.TopicPartition][]func() // an entry stays while one of its jobs is in line or running
 	ready   []kafka.TopicPartition            // partitions with a job to start
+	first   []kafka.TopicPartition            // those that come before all of ready
 	running int
 	stopped bool
 	wg      sync.WaitGroup
@@ -28,14 +29,19 @@ func (w *workers) setLimit(limit int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.limit = limit
-	for idle := len(w.ready); idle > 0 && w.running < w.limit && !w.stopped; idle-- {
+	for idle := len(w.first) + len(w.ready); idle > 0 && w.running < w.limit && !w.stopped; idle-- {
 		w.running++
 		w.wg.Go(w.work)
 	}
 }
 
 // run puts a job in line. After stop it is dropped.
-func (w *workers) run(key kafka.TopicPartition, job func()) {
+func (w *workers) run(key kafka.TopicPartition, job func()) { w.add(key, job, false) }
+
+// runFirst puts a job before those of other partitions.
+func (w *workers) runFirst(key kafka.TopicPartition, job func()) { w.add(key, job, true) }
+
+func (w *workers) add(key kafka.TopicPartition, job func(), first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
@@ -46,7 +52,11 @@ func (w *workers) run(key kafka.TopicPartition, job func()) {
 	if busy {
 		return
 	}
-	w.ready = append(w.ready, key)
+	if first {
+		w.first = append(w.first, key)
+	} else {
+		w.ready = append(w.ready, key)
+	}
 	if w.running < w.limit {
 		w.running++
 		w.wg.Go(w.work)
@@ -56,9 +66,13 @@ func (w *workers) run(key kafka.TopicPartition, job func()) {
 func (w *workers) work() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.ready) > 0 && !w.stopped && w.running <= w.limit {
-		key := w.ready[0]
-		w.ready = w.ready[1:]
+	for len(w.first)+len(w.ready) > 0 && !w.stopped && w.running <= w.limit {
+		line := &w.first
+		if len(w.first) == 0 {
+			line = &w.ready
+		}
+		key := (*line)[0]
+		*line = (*line)[1:]
 		job := w.jobs[key][0]
 		w.mu.Unlock()
 		job()
