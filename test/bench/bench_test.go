@@ -46,6 +46,15 @@ func startFake(t *testing.T, refuse int64, depth int) *fakeBroker {
 	return f
 }
 
+// topic is a topic whose partitions all are the fake's.
+func (f *fakeBroker) topic(partitions int32) topic {
+	t := topic{name: "x", partitions: partitions, leaders: []leader{{addr: f.addr}}}
+	for p := range partitions {
+		t.leaders[0].partitions = append(t.leaders[0].partitions, p)
+	}
+	return t
+}
+
 func (f *fakeBroker) serve(t *testing.T, conn net.Conn) {
 	defer conn.Close()
 	var held [][]byte
@@ -111,7 +120,7 @@ func TestReplayProduce(t *testing.T) {
 	defer cancel()
 	f := startFake(t, 0, 1)
 	l := load{recordBytes: 100, batchBytes: 4096, records: 50_000, acks: -1, connections: 3, depth: 4}
-	o, err := replayProduce(ctx, f.addr, topic{name: "x", partitions: 5}, l)
+	o, err := replayProduce(ctx, f.topic(5), l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +146,7 @@ func TestReplayProducePipelines(t *testing.T) {
 		}
 		stop()
 	}()
-	_, err := replayProduce(short, f.addr, topic{name: "x", partitions: 1}, l)
+	_, err := replayProduce(short, f.topic(1), l)
 	if err == nil {
 		t.Error("no error although answers are missing")
 	}
@@ -151,7 +160,7 @@ func TestReplayProduceTellsErrors(t *testing.T) {
 	defer cancel()
 	f := startFake(t, 7, 1)
 	l := load{recordBytes: 100, batchBytes: 200, records: 10_000, acks: 1, connections: 2, depth: 5}
-	_, err := replayProduce(ctx, f.addr, topic{name: "x", partitions: 2}, l)
+	_, err := replayProduce(ctx, f.topic(2), l)
 	if !errors.Is(err, kerr.KafkaStorageError) {
 		t.Errorf("error %v, want %v", err, kerr.KafkaStorageError)
 	}

@@ -16,7 +16,7 @@ const producerPerformance = "org.apache.kafka.tools.ProducerPerformance"
 
 // javaProduce sends the load with Apache Kafka's own ProducerPerformance. Its first third warms the client up and does not
 // count in its throughput and latency; it counts in outcome.records, which the broker's CPU is divided by.
-func javaProduce(ctx context.Context, kafka *harness.Kafka, addr string, t topic, l load) (outcome, error) {
+func javaProduce(ctx context.Context, kafka *harness.Kafka, addrs string, t topic, l load) (outcome, error) {
 	throughput := "-1"
 	if l.rate > 0 {
 		throughput = strconv.FormatFloat(l.rate, 'f', -1, 64)
@@ -27,7 +27,7 @@ func javaProduce(ctx context.Context, kafka *harness.Kafka, addr string, t topic
 		"--warmup-records", strconv.FormatInt(l.records/3, 10),
 		"--record-size", strconv.Itoa(l.recordBytes),
 		"--throughput", throughput,
-		"--bootstrap-server", addr,
+		"--bootstrap-server", addrs,
 		"--command-property",
 		fmt.Sprintf("acks=%d", l.acks),
 		fmt.Sprintf("batch.size=%d", l.batchBytes),

@@ -5,7 +5,8 @@
 // nobody needs to trust a client of ours. Beside every throughput stands the CPU that broker and client spent, because on
 // a machine that they share the client sets the ceiling.
 //
-// Files: workload.go (what is measured), system.go and topic.go (on what), rounds.go (in which order), load.go (words for both sides),
+// Files: workload.go (what is measured on one broker), failover.go and partitions.go (on a cluster of three), groups.go and
+// member.go (on a coordinator), system.go, cluster.go and topic.go (on what), rounds.go (in which order), load.go (words for both sides),
 // replay.go with replay_produce.go and replay_fetch.go (the replayer), java.go (Kafka's tools), proc_linux.go (what a
 // process used), report.go (the table), profile.go (CPU profiles of moldau), stage.go (the harness outside of tests).
 //
@@ -47,6 +48,8 @@ func run(ctx context.Context, args []string) error {
 		output   = flags.String("output", "table", "table or json")
 		dir      = flags.String("dir", os.TempDir(), "folder for data; its disk is part of what is measured")
 		profiles = flags.String("profiles", "", "folder for CPU profiles of moldau, taken in the last round")
+		parts    = flags.Int("partitions", 0, "partitions of cluster-partitions (default 10000, with -quick 1000)")
+		members  = flags.Int("members", 0, "members of groups (default 1000)")
 		list     = flags.Bool("list", false, "list workloads and systems")
 	)
 	_ = flags.Parse(args) // exits by itself
@@ -68,6 +71,12 @@ func run(ctx context.Context, args []string) error {
 	}
 	if *megs > 0 {
 		b.scale.bytes = *megs << 20
+	}
+	if *parts > 0 {
+		b.scale.partitions = int32(*parts)
+	}
+	if *members > 0 {
+		b.scale.members = *members
 	}
 	var err error
 	if b.systems, err = chooseSystems(*on); err != nil {
@@ -108,12 +117,13 @@ next:
 	return chosen, nil
 }
 
-// chooseWorkloads returns the workloads whose name begins with one of the given words; for "" all, or those for a quick run.
+// chooseWorkloads returns the workloads whose name begins with one of the given words; for "" all that
+// need not be asked for, or those for a quick run.
 func chooseWorkloads(all []workload, words string, quick bool) ([]workload, error) {
 	var chosen []workload
 	if words == "" {
 		for _, w := range all {
-			if !quick || !w.full {
+			if !w.asked && (!quick || !w.full) {
 				chosen = append(chosen, w)
 			}
 		}

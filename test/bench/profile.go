@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -11,12 +12,29 @@ import (
 	"time"
 )
 
-// profileCPU starts to take a CPU profile of a broker for a while and returns the function that waits for it and keeps it. Profiling
-// costs the broker a few percent, so the run under it is the last round and says so in no table.
-func profileCPU(ctx context.Context, b *broker, d time.Duration, dir, name string) (keep func() error) {
-	done := make(chan error, 1)
-	go func() { done <- fetchProfile(ctx, b.profile, d, filepath.Join(dir, name+".pprof")) }()
-	return func() error { return <-done }
+// profileCPU starts to take CPU profiles of a cluster's brokers for a while and returns the function that waits for them and keeps them.
+// Profiling costs a broker a few percent, so the run under it is the last round and says so in no table.
+func profileCPU(ctx context.Context, c *cluster, d time.Duration, dir, name string) (keep func() error) {
+	var done []chan error
+	for _, b := range c.brokers {
+		if b.profile == "" {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if len(c.brokers) > 1 {
+			path += fmt.Sprintf("-%d", b.id)
+		}
+		one := make(chan error, 1)
+		done = append(done, one)
+		go func() { one <- fetchProfile(ctx, b.profile, d, path+".pprof") }()
+	}
+	return func() error {
+		var errs []error
+		for _, one := range done {
+			errs = append(errs, <-one)
+		}
+		return errors.Join(errs...)
+	}
 }
 
 func fetchProfile(ctx context.Context, url string, d time.Duration, path string) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,15 +25,16 @@ const (
 
 // recoveryRun makes the run that kills a broker under load and measures how long its partitions take to be writable
 // again. Its load has written a part of the scale's bytes to each of n partitions when the process is killed.
-func recoveryRun(n int) func(context.Context, harness.T, *broker, scale) ([]figure, error) {
-	return func(ctx context.Context, t harness.T, b *broker, s scale) ([]figure, error) {
+func recoveryRun(n int) func(context.Context, harness.T, *cluster, scale) ([]figure, error) {
+	return func(ctx context.Context, t harness.T, c *cluster, s scale) ([]figure, error) {
+		b := c.brokers[0]
 		if _, err := b.start(ctx, t); err != nil {
 			return nil, err
 		}
 		var topics []topic
 		began := time.Now()
 		for i := 0; i < n; i += topicPartitions {
-			to, err := createTopic(ctx, b.addr, fmt.Sprintf("recovery-%d", i), int32(min(n-i, topicPartitions)))
+			to, err := c.createTopic(ctx, fmt.Sprintf("recovery-%d", i), int32(min(n-i, topicPartitions)))
 			if err != nil {
 				return nil, err
 			}
@@ -116,7 +118,7 @@ func (b *broker) killUnderLoad(ctx context.Context, t harness.T, topics []topic,
 	answered := int64(0)
 	loaded := make(chan error, 1)
 	go func() {
-		_, err := onConnections(ctx, b.addr, connections, func(ctx context.Context, at int, conn net.Conn) ([]time.Duration, error) {
+		_, err := onConnections(ctx, slices.Repeat([]string{b.addr}, connections), func(ctx context.Context, at int, conn net.Conn) ([]time.Duration, error) {
 			return nil, pipeline(ctx, conn, l.depth, func(n int) []byte {
 				return frames[(n*connections+at)%len(frames)]
 			}, func(frame int) {

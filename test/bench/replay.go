@@ -17,17 +17,17 @@ const (
 	fetchVersion   = 17
 )
 
-// onConnections runs one function on each of n connections at a time, until all return or one fails, and joins what they
-// measured.
-func onConnections(ctx context.Context, addr string, n int, run func(ctx context.Context, i int, conn net.Conn) ([]time.Duration, error)) ([]time.Duration, error) {
+// onConnections runs one function on a connection to each of some addresses at a time, until all return or one fails, and
+// joins what they measured.
+func onConnections(ctx context.Context, addrs []string, run func(ctx context.Context, i int, conn net.Conn) ([]time.Duration, error)) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
 		wg       sync.WaitGroup
-		measured = make([][]time.Duration, n)
-		errs     = make([]error, n)
+		measured = make([][]time.Duration, len(addrs))
+		errs     = make([]error, len(addrs))
 	)
-	for i := range n {
+	for i, addr := range addrs {
 		wg.Go(func() {
 			conn, err := dial(ctx, addr)
 			if err == nil {

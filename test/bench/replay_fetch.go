@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -34,7 +35,7 @@ func replayFetch(ctx context.Context, addr string, t topic, rd reading) (outcome
 	}
 	var records atomic.Int64
 	began := time.Now()
-	latency, err := onConnections(ctx, addr, rd.connections, func(ctx context.Context, i int, conn net.Conn) ([]time.Duration, error) {
+	latency, err := onConnections(ctx, slices.Repeat([]string{addr}, rd.connections), func(ctx context.Context, i int, conn net.Conn) ([]time.Duration, error) {
 		r := &fetchReplay{reading: rd, topic: t, conn: conn, answers: newFrameReader(conn)}
 		for p := int32(i); p < t.partitions; p += int32(rd.connections) {
 			r.partitions = append(r.partitions, p)

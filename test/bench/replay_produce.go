@@ -30,9 +30,9 @@ type frames struct {
 	records int64 // in each
 }
 
-// encodeProduce makes requests that carry one full batch for every partition, as a busy producer's do. The values are
+// encodeProduce makes requests that carry one full batch for every partition of one leader, as a busy producer's do. The values are
 // random bytes from the seed.
-func encodeProduce(l load, t topic, seed uint64) frames {
+func encodeProduce(l load, t topic, partitions []int32, seed uint64) frames {
 	random := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
 	value := make([]byte, l.recordBytes)
 	var f frames
@@ -43,7 +43,7 @@ func encodeProduce(l load, t topic, seed uint64) frames {
 		to := kmsg.NewProduceRequestTopic()
 		to.Topic, to.TopicID = t.name, t.id
 		f.records = 0
-		for i := range t.partitions {
+		for _, i := range partitions {
 			p := kmsg.NewProduceRequestTopicPartition()
 			p.Partition = i
 			b := buildBatch(l, value, random)
@@ -73,10 +73,19 @@ func buildBatch(l load, value []byte, random *rand.ChaCha8) batch.Batch {
 
 // replayProduce sends the load from pre-encoded frames over plain TCP and checks every answer. It shows what a broker can
 // do when its client costs next to nothing.
-func replayProduce(ctx context.Context, addr string, t topic, l load) (outcome, error) {
-	var all []frames
-	for i := range l.connections {
-		all = append(all, encodeProduce(l, t, uint64(i)))
+func replayProduce(ctx context.Context, t topic, l load) (outcome, error) {
+	var (
+		all   []frames
+		addrs []string
+	)
+	for _, to := range t.leaders {
+		for range l.connections {
+			all = append(all, encodeProduce(l, t, to.partitions, uint64(len(all))))
+			addrs = append(addrs, to.addr)
+			if all[0].records != all[len(all)-1].records {
+				return outcome{}, fmt.Errorf("the leaders of %s do not lead equally many partitions", t.name)
+			}
+		}
 	}
 	perFrame := all[0].records
 	r := &produceReplay{load: l, total: max(1, l.records/perFrame)}
@@ -88,7 +97,7 @@ func replayProduce(ctx context.Context, addr string, t topic, l load) (outcome, 
 		return outcome{}, err
 	}
 	r.began = time.Now()
-	latency, err := onConnections(ctx, addr, l.connections, func(ctx context.Context, i int, conn net.Conn) ([]time.Duration, error) {
+	latency, err := onConnections(ctx, addrs, func(ctx context.Context, i int, conn net.Conn) ([]time.Duration, error) {
 		return r.stream(ctx, conn, all[i].encoded)
 	})
 	took := time.Since(r.began)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"moldau/test/harness"
@@ -32,21 +33,29 @@ func (b *bench) run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
 	}
-	if len(together) == 0 {
-		return nil
-	}
-	return onStage(b.dir, func(t harness.T) {
-		if err := b.runTogether(ctx, t, together); err != nil {
-			t.Fatal(err)
+	for len(together) > 0 {
+		// Clusters of one kind at a time: those of another would only take memory.
+		like := together[0]
+		differs := func(w workload) bool { return w.nodes != like.nodes || !slices.Equal(w.set, like.set) }
+		same := slices.DeleteFunc(slices.Clone(together), differs)
+		together = slices.DeleteFunc(together, func(w workload) bool { return !differs(w) })
+		err := onStage(b.dir, func(t harness.T) {
+			if err := b.runTogether(ctx, t, same); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if err != nil {
+			return err
 		}
-	})
+	}
+	return nil
 }
 
 func (b *bench) runAlone(ctx context.Context, w workload) error {
 	for round := range b.scale.rounds {
 		for _, s := range b.systems {
 			err := onStage(b.dir, func(t harness.T) {
-				if err := b.one(ctx, t, w, s, s.prepare(t), round); err != nil {
+				if err := b.one(ctx, t, w, s, s.prepare(t, w.nodes, w.set...), round); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -59,13 +68,13 @@ func (b *bench) runAlone(ctx context.Context, w workload) error {
 }
 
 func (b *bench) runTogether(ctx context.Context, t harness.T, workloads []workload) error {
-	var brokers []*broker
+	var clusters []*cluster
 	for _, s := range b.systems {
-		one := s.prepare(t)
+		one := s.prepare(t, workloads[0].nodes, workloads[0].set...)
 		if _, err := one.start(ctx, t); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		brokers = append(brokers, one)
+		clusters = append(clusters, one)
 	}
 	for n, w := range workloads {
 		warm := b.scale.warm
@@ -73,13 +82,13 @@ func (b *bench) runTogether(ctx context.Context, t harness.T, workloads []worklo
 			warm *= firstWarm
 		}
 		for i, s := range b.systems {
-			if err := b.warmUp(ctx, t, w, s, brokers[i], warm); err != nil {
+			if err := b.warmUp(ctx, t, w, s, clusters[i], warm); err != nil {
 				return fmt.Errorf("%s: warm-up of %s: %w", w.name, s.name, err)
 			}
 		}
 		for round := range b.scale.rounds {
 			for i, s := range b.systems {
-				if err := b.one(ctx, t, w, s, brokers[i], round); err != nil {
+				if err := b.one(ctx, t, w, s, clusters[i], round); err != nil {
 					return fmt.Errorf("%s: %s: %w", w.name, s.name, err)
 				}
 			}
@@ -92,7 +101,7 @@ func (b *bench) runTogether(ctx context.Context, t harness.T, workloads []worklo
 const firstWarm = 3
 
 // warmUp runs a workload once, on a JVM for at least d, and forgets what it measured.
-func (b *bench) warmUp(ctx context.Context, t harness.T, w workload, s system, on *broker, d time.Duration) error {
+func (b *bench) warmUp(ctx context.Context, t harness.T, w workload, s system, on *cluster, d time.Duration) error {
 	b.progress("%-28s %-14s warming up", w.name, s.name)
 	for began := time.Now(); ; {
 		last := time.Now()
@@ -106,9 +115,9 @@ func (b *bench) warmUp(ctx context.Context, t harness.T, w workload, s system, o
 	}
 }
 
-func (b *bench) one(ctx context.Context, t harness.T, w workload, s system, on *broker, round int) error {
+func (b *bench) one(ctx context.Context, t harness.T, w workload, s system, on *cluster, round int) error {
 	stop := func() error { return nil }
-	if b.profile != "" && on.profile != "" && round == b.scale.rounds-1 && !w.alone {
+	if b.profile != "" && round == b.scale.rounds-1 && !w.alone {
 		stop = profileCPU(ctx, on, on.lastRun, b.profile, w.name+"-"+s.name)
 	}
 	began := time.Now()
@@ -126,7 +135,7 @@ func (b *bench) one(ctx context.Context, t harness.T, w workload, s system, on *
 	return nil
 }
 
-func (b *bench) limited(ctx context.Context, t harness.T, w workload, on *broker) ([]figure, error) {
+func (b *bench) limited(ctx context.Context, t harness.T, w workload, on *cluster) ([]figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.scale.timeout)
 	defer cancel()
 	return w.run(ctx, t, on, b.scale)

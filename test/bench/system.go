@@ -21,21 +21,21 @@ type process interface {
 	Done() <-chan struct{}
 }
 
-// broker is one prepared system: configured, its data folder empty, not yet started.
+// broker is one prepared process: configured, its data folder empty, not yet started.
 type broker struct {
 	process
+	id      int32 // node.id
 	addr    string
 	dir     string // its data folder
 	profile string // URL of its CPU profile, "" without one
-	lastRun time.Duration
 }
 
-// system is a broker and its configuration, to be compared with others.
+// system is brokers and their configuration, to be compared with others.
 type system struct {
 	name    string
 	about   string
 	jvm     bool // needs a warm-up
-	prepare func(t harness.T) *broker
+	prepare func(t harness.T, nodes int, extra ...string) *cluster
 }
 
 // allSystems are what -systems may name, the defaults first.
@@ -44,46 +44,69 @@ func allSystems() []system {
 	return []system{{
 		name:    "moldau",
 		about:   "as it comes: fsync before the answer to acks=all",
-		prepare: func(t harness.T) *broker { return prepareMoldau(t) },
+		prepare: prepareMoldau,
 	}, {
 		name:    "kafka",
-		about:   kafka + " as it comes: no fsync before an answer; G1, heap of 1 GiB",
+		about:   kafka + " as it comes: no fsync before an answer; G1, heap of 1 GiB, of a cluster's brokers of 512 MiB to 1 GiB",
 		jvm:     true,
-		prepare: func(t harness.T) *broker { return prepareKafka(t) },
+		prepare: prepareKafka,
 	}, {
 		name:    "moldau-noflush",
 		about:   "moldau with log.flush.before.ack=false, which is Kafka's promise",
-		prepare: func(t harness.T) *broker { return prepareMoldau(t, "log.flush.before.ack=false") },
+		prepare: with(prepareMoldau, "log.flush.before.ack=false"),
 	}, {
 		name:    "kafka-flush",
 		about:   kafka + " with log.flush.interval.messages=1, which is nearest to moldau's promise",
 		jvm:     true,
-		prepare: func(t harness.T) *broker { return prepareKafka(t, "log.flush.interval.messages=1") },
+		prepare: with(prepareKafka, "log.flush.interval.messages=1"),
 	}}
 }
 
 // fastDelete makes both systems remove the files of a deleted topic soon, so that its cost can be kept out of the next run.
 const fastDelete = "log.segment.delete.delay.ms=100"
 
-func prepareMoldau(t harness.T, extra ...string) *broker {
-	n := harness.Prepare(t, append(extra, fastDelete)...)
-	harness.Binary(t) // built now, so that Spawn only starts it
-	return &broker{process: n, addr: n.Addr, dir: n.Dir, profile: "http://" + n.HTTP + "/debug/pprof/profile"}
+func with(prepare func(harness.T, int, ...string) *cluster, property string) func(harness.T, int, ...string) *cluster {
+	return func(t harness.T, nodes int, extra ...string) *cluster {
+		return prepare(t, nodes, append(extra[:len(extra):len(extra)], property)...)
+	}
 }
 
-func prepareKafka(t harness.T, extra ...string) *broker {
-	b := harness.ApacheKafka(t, harness.KafkaVersion).PrepareBroker(t, append(extra, fastDelete)...)
-	return &broker{process: b, addr: b.Addr, dir: b.Dir}
+func prepareMoldau(t harness.T, nodes int, extra ...string) *cluster {
+	harness.Binary(t) // built now, so that Spawn only starts it
+	c := &cluster{}
+	for i, n := range harness.PrepareNodes(t, nodes, append(extra[:len(extra):len(extra)], fastDelete)...) {
+		c.brokers = append(c.brokers, &broker{process: n, id: int32(i + 1), addr: n.Addr, dir: n.Dir, profile: "http://" + n.HTTP + "/debug/pprof/profile"})
+	}
+	return c
+}
+
+func prepareKafka(t harness.T, nodes int, extra ...string) *cluster {
+	kafka, extra := harness.ApacheKafka(t, harness.KafkaVersion), append(extra[:len(extra):len(extra)], fastDelete)
+	c := &cluster{}
+	if nodes == 1 {
+		b := kafka.PrepareBroker(t, extra...)
+		c.brokers = []*broker{{process: b, id: 1, addr: b.Addr, dir: b.Dir}}
+		return c
+	}
+	for i, b := range kafka.PrepareBrokers(t, nodes, extra...) {
+		c.brokers = append(c.brokers, &broker{process: b, id: int32(i + 1), addr: b.Addr, dir: b.Dir})
+	}
+	return c
 }
 
 // start starts the process and returns the time to its first good answer to Metadata.
 func (b *broker) start(ctx context.Context, t harness.T) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
-	defer cancel()
 	began := time.Now()
 	b.Spawn(t)
+	return b.await(ctx, began, 1)
+}
+
+// await waits until the broker lists so many brokers.
+func (b *broker) await(ctx context.Context, began time.Time, brokers int) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 	for {
-		err := askMetadata(ctx, b.addr)
+		err := askMetadata(ctx, b.addr, brokers)
 		if err == nil {
 			return time.Since(began), nil
 		}
@@ -91,15 +114,15 @@ func (b *broker) start(ctx context.Context, t harness.T) (time.Duration, error) 
 		case <-b.Done():
 			return 0, fmt.Errorf("the process at %s ended before it served", b.addr)
 		case <-ctx.Done():
-			return 0, fmt.Errorf("%s did not serve within a minute: %w", b.addr, err)
+			return 0, fmt.Errorf("%s did not serve within two minutes: %w", b.addr, err)
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
 }
 
-// askMetadata succeeds once a broker lists itself. It speaks the protocol itself because a client would retry in its own
+// askMetadata succeeds once a broker lists so many brokers. It speaks the protocol itself because a client would retry in its own
 // rhythm.
-func askMetadata(ctx context.Context, addr string) error {
+func askMetadata(ctx context.Context, addr string, brokers int) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	conn, err := dial(ctx, addr)
@@ -121,8 +144,8 @@ func askMetadata(ctx context.Context, addr string) error {
 	if _, err := wire.ReadResponse(frame, resp); err != nil {
 		return err
 	}
-	if len(resp.Brokers) == 0 {
-		return fmt.Errorf("%s knows no broker yet", addr)
+	if len(resp.Brokers) < brokers {
+		return fmt.Errorf("%s knows %d of %d brokers", addr, len(resp.Brokers), brokers)
 	}
 	return nil
 }

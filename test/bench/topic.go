@@ -16,31 +16,61 @@ type topic struct {
 	name       string
 	id         [16]byte
 	partitions int32
+	leaders    []leader // who lead at the start, in the order of their ids
 }
 
-// createTopic creates a topic and waits until it can be used.
-func createTopic(ctx context.Context, addr, name string, partitions int32) (topic, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(addr))
+// leader is a broker with the partitions of a topic that it leads.
+type leader struct {
+	addr       string
+	partitions []int32
+}
+
+// createTopic creates a topic and waits until it can be used. Partition by partition the next broker leads and the others
+// follow.
+func (c *cluster) createTopic(ctx context.Context, name string, partitions int32) (topic, error) {
+	t := topic{name: name, partitions: partitions, leaders: make([]leader, len(c.brokers))}
+	want := kmsg.NewCreateTopicsRequestTopic()
+	want.Topic, want.NumPartitions, want.ReplicationFactor = name, -1, -1
+	for p := range partitions {
+		first := int(p) % len(c.brokers)
+		t.leaders[first].addr = c.brokers[first].addr
+		t.leaders[first].partitions = append(t.leaders[first].partitions, p)
+		a := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
+		a.Partition = p
+		for i := range c.brokers {
+			a.Replicas = append(a.Replicas, c.brokers[(first+i)%len(c.brokers)].id)
+		}
+		want.ReplicaAssignment = append(want.ReplicaAssignment, a)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.seeds()...))
 	if err != nil {
 		return topic{}, err
 	}
 	defer client.Close()
-	want := kmsg.NewCreateTopicsRequestTopic()
-	want.Topic, want.NumPartitions, want.ReplicationFactor = name, partitions, 1
+	made, err := createTopics(ctx, client, want)
+	if err != nil {
+		return topic{}, err
+	}
+	t.id = made[0].TopicID
+	return t, awaitLeaders(ctx, client, t)
+}
+
+func createTopics(ctx context.Context, client *kgo.Client, want ...kmsg.CreateTopicsRequestTopic) ([]kmsg.CreateTopicsResponseTopic, error) {
 	req := kmsg.NewPtrCreateTopicsRequest()
-	req.Topics, req.TimeoutMillis = append(req.Topics, want), 30_000
+	req.Topics, req.TimeoutMillis = want, 60_000
 	resp, err := req.RequestWith(ctx, client)
 	if err != nil {
-		return topic{}, fmt.Errorf("create topic %s: %w", name, err)
+		return nil, fmt.Errorf("create topic %s: %w", want[0].Topic, err)
 	}
-	if len(resp.Topics) != 1 {
-		return topic{}, fmt.Errorf("create topic %s: %d topics answered", name, len(resp.Topics))
+	if len(resp.Topics) != len(want) {
+		return nil, fmt.Errorf("create %d topics: %d answered", len(want), len(resp.Topics))
 	}
-	if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
-		return topic{}, fmt.Errorf("create topic %s: %w", name, err)
+	for _, t := range resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			return nil, fmt.Errorf("create topic %s: %w", t.Topic, err)
+		}
 	}
-	t := topic{name: name, id: resp.Topics[0].TopicID, partitions: partitions}
-	return t, awaitLeaders(ctx, client, t)
+	return resp.Topics, nil
 }
 
 // awaitLeaders waits until every partition of a topic has a leader that answers for it: a topic is created when the
@@ -94,8 +124,8 @@ func leadersAnswered(shards []kgo.ResponseShard, want int) error {
 }
 
 // deleteTopic deletes a topic and waits until its files are gone.
-func (b *broker) deleteTopic(ctx context.Context, name string) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.addr))
+func (c *cluster) deleteTopic(ctx context.Context, name string) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.seeds()...))
 	if err != nil {
 		return err
 	}
@@ -113,6 +143,15 @@ func (b *broker) deleteTopic(ctx context.Context, name string) error {
 			return fmt.Errorf("delete topic %s: %w", name, err)
 		}
 	}
+	for _, b := range c.brokers {
+		if err := b.awaitGone(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *broker) awaitGone(ctx context.Context, name string) error {
 	for {
 		left, err := filepath.Glob(filepath.Join(b.dir, name+"-*"))
 		if err != nil || len(left) == 0 {

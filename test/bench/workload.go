@@ -23,8 +23,11 @@ type workload struct {
 	// alone: each run gets a new process on an empty folder, and no other broker runs meanwhile. Otherwise the brokers run
 	// side by side, warm, and take turns.
 	alone bool
-	full  bool // left out with -quick, unless -only names it
-	run   func(ctx context.Context, t harness.T, b *broker, s scale) ([]figure, error)
+	full  bool     // left out with -quick, unless -only names it
+	asked bool     // left out unless -only names it: it takes minutes, or gigabytes of memory
+	nodes int      // brokers of the cluster
+	set   []string // properties of all brokers
+	run   func(ctx context.Context, t harness.T, c *cluster, s scale) ([]figure, error)
 }
 
 // scale says how much a run does.
@@ -35,14 +38,17 @@ type scale struct {
 	bytes   int64         // of record values in a run
 	passes  int           // over the topic in a catch-up read
 	timeout time.Duration // of one run
+	// of the workloads that need them
+	partitions int32
+	members    int
 }
 
 func fullScale() scale {
-	return scale{rounds: 5, warm: 60 * time.Second, idle: 10 * time.Second, bytes: 1 << 30, passes: 4, timeout: 10 * time.Minute}
+	return scale{rounds: 5, warm: 60 * time.Second, idle: 10 * time.Second, bytes: 1 << 30, passes: 4, timeout: 20 * time.Minute, partitions: 10_000, members: 1000}
 }
 
 func quickScale() scale {
-	return scale{rounds: 3, warm: 10 * time.Second, idle: 10 * time.Second, bytes: 192 << 20, passes: 4, timeout: 2 * time.Minute}
+	return scale{rounds: 3, warm: 10 * time.Second, idle: 10 * time.Second, bytes: 192 << 20, passes: 4, timeout: 10 * time.Minute, partitions: 1000, members: 1000}
 }
 
 // allWorkloads are what -only may name, in the order in which they run.
@@ -51,6 +57,7 @@ func allWorkloads() []workload {
 		name:  "start",
 		about: "from process start to the first answer to Metadata, on an empty formatted folder; then memory and CPU after an idle time",
 		alone: true,
+		nodes: 1,
 		run:   runStart,
 	}}
 	for _, n := range []int{1_000, 10_000} {
@@ -59,6 +66,7 @@ func allWorkloads() []workload {
 			about: fmt.Sprintf("kill -9 under load, then from process start to a record acked with acks=all in %d partitions", n),
 			alone: true,
 			full:  true,
+			nodes: 1,
 			run:   recoveryRun(n),
 		})
 	}
@@ -73,8 +81,9 @@ func allWorkloads() []workload {
 					name: fmt.Sprintf("%s-produce-%s-acks-%s", client, size.name, acksName(acks)),
 					about: fmt.Sprintf("%s: records of %d bytes, batch.size 16 KiB, 6 partitions, acks=%s",
 						clientAbout(client), size.bytes, acksName(acks)),
-					full: size.bytes != 1024,
-					run:  produceRun(client, l),
+					full:  size.bytes != 1024,
+					nodes: 1,
+					run:   produceRun(client, l),
 				})
 			}
 		}
@@ -82,9 +91,10 @@ func allWorkloads() []workload {
 	list = append(list, workload{
 		name:  "replay-fetch",
 		about: "catch-up read by pre-encoded requests on 2 connections: 1 KiB records, batches of 16 KiB, 6 partitions, page cache warm, 1 MiB per partition",
+		nodes: 1,
 		run:   runFetch,
 	})
-	return list
+	return append(append(list, clusterWorkloads()...), groupWorkload())
 }
 
 func acksName(acks int16) string {
@@ -104,98 +114,43 @@ func clientAbout(client string) string {
 const partitions = 6
 
 // produceRun makes the run of a produce workload.
-func produceRun(client string, l load) func(context.Context, harness.T, *broker, scale) ([]figure, error) {
-	return func(ctx context.Context, t harness.T, b *broker, s scale) ([]figure, error) {
+func produceRun(client string, l load) func(context.Context, harness.T, *cluster, scale) ([]figure, error) {
+	return func(ctx context.Context, t harness.T, c *cluster, s scale) ([]figure, error) {
 		l := l
 		l.records = s.bytes / int64(l.recordBytes)
-		return onTopic(ctx, b, func(to topic) ([]figure, error) {
-			return b.measure(func() (outcome, error) {
+		return c.onTopic(ctx, func(to topic) ([]figure, error) {
+			return c.measure(func() (outcome, error) {
 				if client == "java" {
-					return javaProduce(ctx, harness.ApacheKafka(t, harness.KafkaVersion), b.addr, to, l)
+					return javaProduce(ctx, harness.ApacheKafka(t, harness.KafkaVersion), c.addrs(), to, l)
 				}
-				return replayProduce(ctx, b.addr, to, l)
+				return replayProduce(ctx, to, l)
 			})
 		})
 	}
 }
 
 // runFetch fills a topic and reads it, without the filling in its figures.
-func runFetch(ctx context.Context, _ harness.T, b *broker, s scale) ([]figure, error) {
+func runFetch(ctx context.Context, _ harness.T, c *cluster, s scale) ([]figure, error) {
 	l := load{recordBytes: 1024, batchBytes: 16 << 10, records: s.bytes / 1024, acks: -1, connections: 1, depth: 5}
-	return onTopic(ctx, b, func(to topic) ([]figure, error) {
-		filled, err := replayProduce(ctx, b.addr, to, l)
+	return c.onTopic(ctx, func(to topic) ([]figure, error) {
+		filled, err := replayProduce(ctx, to, l)
 		if err != nil {
 			return nil, err
 		}
-		if err := settle(b.dir); err != nil {
+		if err := c.settle(); err != nil {
 			return nil, err
 		}
 		rd := reading{records: filled.records, recordBytes: l.recordBytes, connections: 2, passes: s.passes,
 			maxBytes: 50 << 20, maxPartitionBytes: 1 << 20}
-		return b.measure(func() (outcome, error) { return replayFetch(ctx, b.addr, to, rd) })
+		return c.measure(func() (outcome, error) { return replayFetch(ctx, c.brokers[0].addr, to, rd) })
 	})
-}
-
-// onTopic runs f with a new topic, which it deletes afterwards.
-func onTopic(ctx context.Context, b *broker, f func(topic) ([]figure, error)) ([]figure, error) {
-	to, err := createTopic(ctx, b.addr, fmt.Sprintf("bench-%d", time.Now().UnixNano()), partitions)
-	if err != nil {
-		return nil, err
-	}
-	if err := settle(b.dir); err != nil {
-		return nil, err
-	}
-	figures, err := f(to)
-	if err != nil {
-		return nil, err
-	}
-	return figures, b.deleteTopic(ctx, to.name)
-}
-
-// measure runs a client against the broker and returns what both of them did.
-func (b *broker) measure(client func() (outcome, error)) ([]figure, error) {
-	cpu, written, err := b.usage()
-	if err != nil {
-		return nil, err
-	}
-	o, err := client()
-	if err != nil {
-		return nil, err
-	}
-	// What the broker still does for these records in the background belongs to them.
-	time.Sleep(200 * time.Millisecond)
-	cpuAfter, writtenAfter, err := b.usage()
-	if err != nil {
-		return nil, err
-	}
-	gigabytes := float64(o.bytes) / 1e9
-	spent := (cpuAfter - cpu).Seconds()
-	figures := []figure{
-		{"broker CPU per GB", "s", true, spent / gigabytes},
-		{"broker CPU per million records", "s", true, spent / float64(o.records) * 1e6},
-		{"client CPU per GB", "s", true, o.clientCPU.Seconds() / gigabytes},
-		{"throughput", "MB/s", false, o.perSecond * float64(o.bytes) / float64(o.records) / 1e6},
-		{"throughput", "records/s", false, o.perSecond},
-		{"latency p50", "ms", true, milliseconds(o.latency.p50)},
-		{"latency p95", "ms", true, milliseconds(o.latency.p95)},
-		{"latency p99", "ms", true, milliseconds(o.latency.p99)},
-		{"latency p99.9", "ms", true, milliseconds(o.latency.p999)},
-	}
-	return append(figures, figure{"bytes written per byte", "", true, float64(writtenAfter-written) / float64(o.bytes)}), nil
-}
-
-func (b *broker) usage() (cpu time.Duration, written int64, err error) {
-	if cpu, err = cpuTime(b.Pid()); err != nil {
-		return 0, 0, err
-	}
-	written, err = bytesWritten(b.Pid())
-	return cpu, written, err
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // runStart starts the broker, lets it idle, and looks at what it holds and uses.
-func runStart(ctx context.Context, t harness.T, b *broker, s scale) ([]figure, error) {
+func runStart(ctx context.Context, t harness.T, c *cluster, s scale) ([]figure, error) {
+	b := c.brokers[0]
 	took, err := b.start(ctx, t)
 	if err != nil {
 		return nil, err

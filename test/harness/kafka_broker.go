@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -39,6 +41,7 @@ type Broker struct {
 	Properties string // path of its server.properties
 
 	kafka *Kafka
+	jvm   []string
 	cmd   *exec.Cmd
 	log   *syncBuffer
 	done  chan struct{}
@@ -49,40 +52,59 @@ type Broker struct {
 // formats its data folder, but does not start it. What it does not set is Kafka's default.
 func (k *Kafka) PrepareBroker(t T, extra ...string) *Broker {
 	t.Helper()
-	dir := t.TempDir()
-	ports := FreePorts(t, 2)
-	b := &Broker{
-		Addr:       fmt.Sprintf("127.0.0.1:%d", ports[0]),
-		Dir:        filepath.Join(dir, "data"),
-		Properties: filepath.Join(dir, "server.properties"),
-		kafka:      k,
-	}
-	controller := fmt.Sprintf("127.0.0.1:%d", ports[1])
-	var text bytes.Buffer
-	fmt.Fprintf(&text, "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://%s,CONTROLLER://%s\n", b.Addr, controller)
-	fmt.Fprintf(&text, "controller.listener.names=CONTROLLER\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n")
-	fmt.Fprintf(&text, "controller.quorum.voters=1@%s\nlog.dirs=%s\n", controller, b.Dir)
-	fmt.Fprintf(&text, "offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n")
-	fmt.Fprintf(&text, "share.coordinator.state.topic.replication.factor=1\nshare.coordinator.state.topic.min.isr=1\n")
-	for _, line := range extra {
-		fmt.Fprintln(&text, line)
-	}
-	if err := os.WriteFile(b.Properties, text.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
+	b := k.PrepareBrokers(t, 1, extra...)[0]
+	b.jvm = BrokerJVM()
+	return b
+}
+
+// PrepareBrokers does so for n brokers that are one cluster, each of them a voter, too. Their heaps begin at half of what
+// one broker alone is given.
+func (k *Kafka) PrepareBrokers(t T, n int, extra ...string) []*Broker {
+	t.Helper()
+	ports := FreePorts(t, 2*n)
+	controller := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[n+i]) }
+	var voters []string
+	for i := range n {
+		voters = append(voters, fmt.Sprintf("%d@%s", i+1, controller(i)))
 	}
 	var id [16]byte
 	if _, err := rand.Read(id[:]); err != nil {
 		t.Fatal(err)
 	}
 	id[0] &= 0x7f // a leading "-" would look like a flag
-	k.Run(t, "", "kafka.tools.StorageTool", "format", "-t", base64.RawURLEncoding.EncodeToString(id[:]), "-c", b.Properties)
-	return b
+	copies := min(n, 3)
+	var all []*Broker
+	for i := range n {
+		dir := t.TempDir()
+		b := &Broker{
+			Addr:       fmt.Sprintf("127.0.0.1:%d", ports[i]),
+			Dir:        filepath.Join(dir, "data"),
+			Properties: filepath.Join(dir, "server.properties"),
+			kafka:      k,
+			jvm:        append([]string{"-Xms512m", "-Xmx1g"}, performanceJVM()...),
+		}
+		var text bytes.Buffer
+		fmt.Fprintf(&text, "process.roles=broker,controller\nnode.id=%d\nlisteners=PLAINTEXT://%s,CONTROLLER://%s\n", i+1, b.Addr, controller(i))
+		fmt.Fprintf(&text, "controller.listener.names=CONTROLLER\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n")
+		fmt.Fprintf(&text, "controller.quorum.voters=%s\nlog.dirs=%s\n", strings.Join(voters, ","), b.Dir)
+		fmt.Fprintf(&text, "offsets.topic.replication.factor=%d\ntransaction.state.log.replication.factor=%[1]d\ntransaction.state.log.min.isr=1\n", copies)
+		fmt.Fprintf(&text, "share.coordinator.state.topic.replication.factor=%d\nshare.coordinator.state.topic.min.isr=1\n", copies)
+		for _, line := range extra {
+			fmt.Fprintln(&text, line)
+		}
+		if err := os.WriteFile(b.Properties, text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		k.Run(t, "", "kafka.tools.StorageTool", "format", "-t", base64.RawURLEncoding.EncodeToString(id[:]), "-c", b.Properties)
+		all = append(all, b)
+	}
+	return all
 }
 
 // Spawn starts the process and does not wait until it serves; args may be "--override", "key=value" pairs.
 func (b *Broker) Spawn(t T, args ...string) {
 	t.Helper()
-	cmd := b.kafka.CommandJVM(context.Background(), BrokerJVM(), "kafka.Kafka", append([]string{b.Properties}, args...)...)
+	cmd := b.kafka.CommandJVM(context.Background(), b.jvm, "kafka.Kafka", append([]string{b.Properties}, args...)...)
 	b.log = &syncBuffer{}
 	cmd.Stdout, cmd.Stderr = b.log, b.log
 	if err := cmd.Start(); err != nil {
@@ -116,10 +138,10 @@ func (b *Broker) Stop(t T) {
 	}
 }
 
-// Kill ends the process as kill -9 does.
+// Kill ends the process as kill -9 does, if it has not ended by itself.
 func (b *Broker) Kill(t T) {
 	t.Helper()
-	if err := b.cmd.Process.Kill(); err != nil {
+	if err := b.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatal(err)
 	}
 	<-b.done

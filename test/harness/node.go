@@ -71,26 +71,40 @@ func Start(t T, extra ...string) *Node {
 // Prepare writes a node's configuration and does not start it.
 func Prepare(t T, extra ...string) *Node {
 	t.Helper()
-	dir := t.TempDir()
-	ports := FreePorts(t, 3)
-	n := &Node{
-		Addr:       fmt.Sprintf("127.0.0.1:%d", ports[0]),
-		Controller: fmt.Sprintf("127.0.0.1:%d", ports[1]),
-		HTTP:       fmt.Sprintf("127.0.0.1:%d", ports[2]),
-		Dir:        filepath.Join(dir, "data"),
-		Properties: filepath.Join(dir, "server.properties"),
+	return PrepareNodes(t, 1, extra...)[0]
+}
+
+// PrepareNodes does so for n nodes that are one cluster, each of them a voter, too.
+func PrepareNodes(t T, n int, extra ...string) []*Node {
+	t.Helper()
+	ports := FreePorts(t, 3*n)
+	var all []*Node
+	var voters []string
+	for i := range n {
+		dir := t.TempDir()
+		node := &Node{
+			Addr:       fmt.Sprintf("127.0.0.1:%d", ports[i]),
+			Controller: fmt.Sprintf("127.0.0.1:%d", ports[n+i]),
+			HTTP:       fmt.Sprintf("127.0.0.1:%d", ports[2*n+i]),
+			Dir:        filepath.Join(dir, "data"),
+			Properties: filepath.Join(dir, "server.properties"),
+		}
+		all = append(all, node)
+		voters = append(voters, fmt.Sprintf("%d@%s", i+1, node.Controller))
 	}
-	var text bytes.Buffer
-	fmt.Fprintf(&text, "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://%s,CONTROLLER://%s\n", n.Addr, n.Controller)
-	fmt.Fprintf(&text, "controller.listener.names=CONTROLLER\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n")
-	fmt.Fprintf(&text, "controller.quorum.voters=1@%s\nhttp.listeners=http://%s\nlog.dirs=%s\n", n.Controller, n.HTTP, n.Dir)
-	for _, line := range extra {
-		fmt.Fprintln(&text, line)
+	for i, node := range all {
+		var text bytes.Buffer
+		fmt.Fprintf(&text, "process.roles=broker,controller\nnode.id=%d\nlisteners=PLAINTEXT://%s,CONTROLLER://%s\n", i+1, node.Addr, node.Controller)
+		fmt.Fprintf(&text, "controller.listener.names=CONTROLLER\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n")
+		fmt.Fprintf(&text, "controller.quorum.voters=%s\nhttp.listeners=http://%s\nlog.dirs=%s\n", strings.Join(voters, ","), node.HTTP, node.Dir)
+		for _, line := range extra {
+			fmt.Fprintln(&text, line)
+		}
+		if err := os.WriteFile(node.Properties, text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := os.WriteFile(n.Properties, text.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return all
 }
 
 // Run starts the process and waits until it is ready.

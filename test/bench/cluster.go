@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"moldau/test/harness"
+)
+
+// cluster is the brokers of one system that know of each other, or one broker.
+type cluster struct {
+	brokers []*broker
+	lastRun time.Duration
+}
+
+// addrs are the brokers' addresses as clients take them.
+func (c *cluster) addrs() string { return strings.Join(c.seeds(), ",") }
+
+// seeds are the addresses of the brokers, but for those that are named.
+func (c *cluster) seeds(but ...*broker) []string {
+	var out []string
+next:
+	for _, b := range c.brokers {
+		for _, without := range but {
+			if b == without {
+				continue next
+			}
+		}
+		out = append(out, b.addr)
+	}
+	return out
+}
+
+// start starts all processes and returns the time until every one of them knows all.
+func (c *cluster) start(ctx context.Context, t harness.T) (time.Duration, error) {
+	began := time.Now()
+	for _, b := range c.brokers {
+		b.Spawn(t)
+	}
+	for _, b := range c.brokers {
+		if _, err := b.await(ctx, began, len(c.brokers)); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(began), nil
+}
+
+func (c *cluster) settle() error {
+	for _, b := range c.brokers {
+		if err := settle(b.dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onTopic runs f with a new topic, which it deletes afterwards. Every broker has a replica of every partition, and they
+// lead in turns.
+func (c *cluster) onTopic(ctx context.Context, f func(topic) ([]figure, error)) ([]figure, error) {
+	to, err := c.createTopic(ctx, fmt.Sprintf("bench-%d", time.Now().UnixNano()), partitions)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.settle(); err != nil {
+		return nil, err
+	}
+	figures, err := f(to)
+	if err != nil {
+		return nil, err
+	}
+	return figures, c.deleteTopic(ctx, to.name)
+}
+
+// measure runs a client against the brokers and returns what both of them did.
+func (c *cluster) measure(client func() (outcome, error)) ([]figure, error) {
+	cpu, written, err := c.usage()
+	if err != nil {
+		return nil, err
+	}
+	o, err := client()
+	if err != nil {
+		return nil, err
+	}
+	// What the brokers still do for these records in the background belongs to them.
+	time.Sleep(200 * time.Millisecond)
+	cpuAfter, writtenAfter, err := c.usage()
+	if err != nil {
+		return nil, err
+	}
+	gigabytes := float64(o.bytes) / 1e9
+	spent := (cpuAfter - cpu).Seconds()
+	figures := []figure{
+		{"broker CPU per GB", "s", true, spent / gigabytes},
+		{"broker CPU per million records", "s", true, spent / float64(o.records) * 1e6},
+		{"client CPU per GB", "s", true, o.clientCPU.Seconds() / gigabytes},
+		{"throughput", "MB/s", false, o.perSecond * float64(o.bytes) / float64(o.records) / 1e6},
+		{"throughput", "records/s", false, o.perSecond},
+		{"latency p50", "ms", true, milliseconds(o.latency.p50)},
+		{"latency p95", "ms", true, milliseconds(o.latency.p95)},
+		{"latency p99", "ms", true, milliseconds(o.latency.p99)},
+		{"latency p99.9", "ms", true, milliseconds(o.latency.p999)},
+	}
+	return append(figures, figure{"bytes written per byte", "", true, float64(writtenAfter-written) / float64(o.bytes)}), nil
+}
+
+// usage is what all brokers have used so far.
+func (c *cluster) usage() (cpu time.Duration, written int64, err error) {
+	for _, b := range c.brokers {
+		spent, err := cpuTime(b.Pid())
+		if err != nil {
+			return 0, 0, err
+		}
+		wrote, err := bytesWritten(b.Pid())
+		if err != nil {
+			return 0, 0, err
+		}
+		cpu, written = cpu+spent, written+wrote
+	}
+	return cpu, written, nil
+}
