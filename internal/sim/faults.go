@@ -159,7 +159,8 @@ func (c *course) strike(f Fault) {
 	h := c.victim()
 	switch f {
 	case CleanStop:
-		if err := h.Stop(); err != nil && !h.harmed() && !h.full {
+		life := h.life
+		if err := h.Stop(); err != nil && !life.disk.failed() && !h.full {
 			c.fail("clean stop: %v", err)
 		}
 		c.revive(h)
