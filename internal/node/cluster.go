@@ -60,13 +60,15 @@ func (n *Node) probe(ctx context.Context, addresses []string) controller.ProbeRe
 	return controller.Unknown
 }
 
-// followLeader tells a new active controller of this broker at once.
+// followLeader gives up what the last active controller was asked, and tells a new one of this broker at once.
 func (n *Node) followLeader() {
 	known := uplink.Active{ID: -1}
 	for {
 		changed := n.quorum.Changed()
 		if now, ok := n.active(); ok && now != known {
 			known = now
+			n.beats.Moved()
+			n.admin.Moved()
 			n.uplink.Hurry()
 		}
 		select {

@@ -38,17 +38,43 @@ type Link struct {
 	conn   *peer.Conn
 	to     Active
 	closed bool
+	term   context.Context // ended by Moved
+	end    context.CancelFunc
 
 	dialling chan struct{} // holding its one slot is the right to replace conn
 }
 
 // NewLink returns a link that connects at its first Call.
-func NewLink(o LinkOptions) *Link { return &Link{o: o, dialling: make(chan struct{}, 1)} }
+func NewLink(o LinkOptions) *Link {
+	l := &Link{o: o, dialling: make(chan struct{}, 1)}
+	l.term, l.end = context.WithCancel(context.Background())
+	return l
+}
+
+// Moved says that another controller is active than before: whoever waits for the old one's answer waits in vain if that
+// one is paused or cut off, and is told NOT_CONTROLLER now.
+func (l *Link) Moved() {
+	active, _ := l.o.Where()
+	l.mu.Lock()
+	l.end()
+	l.term, l.end = context.WithCancel(context.Background())
+	var old *peer.Conn
+	if l.to != active {
+		old, l.conn = l.conn, nil
+	}
+	l.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+}
 
 // Call sends a request once. When nobody is active, or the connection breaks, the error is NOT_CONTROLLER with the reason:
 // whether the request was carried out is then unknown. What a broker says for itself goes as it is, a client's request in an
 // Envelope with its principal (KIP-590).
 func (l *Link) Call(ctx context.Context, req kmsg.Request, client Client) (kmsg.Response, error) {
+	l.mu.Lock()
+	term := l.term // before asking where: what moves after this ends it
+	l.mu.Unlock()
 	active, ok := l.o.Where()
 	switch {
 	case !ok:
@@ -56,12 +82,15 @@ func (l *Link) Call(ctx context.Context, req kmsg.Request, client Client) (kmsg.
 	case active.ID == l.o.NodeID && l.o.Local != nil:
 		return l.o.Local(ctx, req, client)
 	}
-	conn, err := l.connect(ctx, active)
+	bound, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(term, cancel)()
+	conn, err := l.connect(bound, active)
 	if err != nil {
 		return nil, unreachable(ctx, active, err)
 	}
-	resp, err := l.send(ctx, conn, req, client)
-	if err != nil && conn.Err() != nil {
+	resp, err := l.send(bound, conn, req, client)
+	if err != nil && (conn.Err() != nil || bound.Err() != nil) {
 		return nil, unreachable(ctx, active, err)
 	}
 	return resp, err
@@ -70,6 +99,7 @@ func (l *Link) Call(ctx context.Context, req kmsg.Request, client Client) (kmsg.
 // Close ends the connection. Calls under way and to come fail.
 func (l *Link) Close() {
 	l.mu.Lock()
+	l.end()
 	conn := l.conn
 	l.conn, l.closed = nil, true
 	l.mu.Unlock()

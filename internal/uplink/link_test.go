@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +23,7 @@ import (
 type remote struct {
 	t      *testing.T
 	active bool
+	mute   bool // heartbeats are not answered
 
 	mu        sync.Mutex
 	conns     []net.Conn
@@ -69,6 +72,9 @@ func (r *remote) serve(c net.Conn) {
 			return
 		}
 		resp := r.answer(req)
+		if resp == nil {
+			continue
+		}
 		resp.SetVersion(h.Version)
 		if _, err := c.Write(wire.AppendResponse(nil, h.CorrelationID, resp)); err != nil {
 			return
@@ -90,6 +96,9 @@ func (r *remote) answer(req kmsg.Request) kmsg.Response {
 		return resp
 	case *kmsg.BrokerHeartbeatRequest:
 		r.direct++
+		if r.mute {
+			return nil
+		}
 		return kmsg.NewPtrBrokerHeartbeatResponse()
 	case *kmsg.EnvelopeRequest:
 		resp := kmsg.NewPtrEnvelopeResponse()
@@ -182,6 +191,54 @@ func TestForwardGivesUp(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestMovedEndsCalls: who waits for an answer of a controller that is paused, or for a connection to it, hears of the next one as
+// soon as there is one.
+func TestMovedEndsCalls(t *testing.T) {
+	for name, connects := range map[string]bool{"connected": true, "connecting": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				old, next := &remote{t: t, active: true, mute: true}, &remote{t: t, active: true}
+				var paused sync.WaitGroup
+				var where atomic.Pointer[Active]
+				where.Store(&Active{ID: 2, Address: "two:9093"})
+				l := NewLink(LinkOptions{
+					NodeID: 1, Where: func() (Active, bool) { return *where.Load(), true },
+					Dial: func(ctx context.Context, address string) (net.Conn, error) {
+						switch {
+						case address == "three:9093":
+							return next.dial(ctx, address)
+						case connects:
+							return old.dial(ctx, address)
+						}
+						near, far := net.Pipe() // taken by the kernel, read by nobody
+						paused.Go(func() { _, _ = io.Copy(io.Discard, far) })
+						return near, nil
+					},
+				})
+				failed := make(chan error, 1)
+				go func() {
+					_, err := l.Call(t.Context(), kmsg.NewPtrBrokerHeartbeatRequest(), itself)
+					failed <- err
+				}()
+				synctest.Wait()
+				where.Store(&Active{ID: 3, Address: "three:9093"})
+				began := time.Now()
+				l.Moved()
+				if err := <-failed; !errors.Is(err, kerr.NotController) || time.Since(began) > 0 {
+					t.Errorf("after %v: %v", time.Since(began), err)
+				}
+				if _, err := l.Call(t.Context(), kmsg.NewPtrBrokerHeartbeatRequest(), itself); err != nil || next.direct != 1 {
+					t.Errorf("the next controller heard of %d heartbeats: %v", next.direct, err)
+				}
+				l.Close()
+				old.cut()
+				next.cut()
+				paused.Wait()
+			})
+		})
+	}
 }
 
 // TestNotServedThere: a version that the controller does not know is refused here, not guessed at there.
