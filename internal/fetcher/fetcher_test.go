@@ -253,6 +253,25 @@ func TestLeaderFails(t *testing.T) {
 	})
 }
 
+// TestDeadLeaderIsTriedEverLessOften: pauses double while nobody listens at the leader's address, and the log tells of the first
+// failure and then of one a second at most.
+func TestDeadLeaderIsTriedEverLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 2)
+		defer w.stop()
+		all := []kafka.NodeID{1, 2}
+		w.lead("t", 0, 0, all, 1, all...)
+		w.within(time.Second, w.nodes[1].produce("t", 0, 2))
+		w.nodes[1].stop(false)
+		before := strings.Count(w.log.String(), "cannot fetch from the leader")
+		time.Sleep(10 * time.Second)
+		if told := strings.Count(w.log.String(), "cannot fetch from the leader") - before; told < 5 || told > 12 {
+			t.Errorf("told %d times within 10 s", told)
+		}
+		w.nodes[1].start()
+	})
+}
+
 // TestDeletedRecordsAreDeletedEverywhere: DeleteRecords is done when the followers have deleted them too, which they hear of
 // with their next fetch and tell with the one after it.
 func TestDeletedRecordsAreDeletedEverywhere(t *testing.T) {

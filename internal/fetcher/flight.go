@@ -62,7 +62,7 @@ func (f *flight) connect() {
 			Buffer: b.get, Dial: owner.o.Dial, ClientID: fmt.Sprintf("broker-%d-fetcher-%d", owner.o.NodeID, f.loop.at.shard), MaxBytes: owner.o.MaxResponseBytes,
 		})
 		c <- dialled{conn, b, err}
-		f.loop.post(nil)
+		f.loop.wakeUp()
 	})
 }
 

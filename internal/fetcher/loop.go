@@ -54,6 +54,11 @@ func (l *loop) post(p *replica.Partition) {
 		l.inbox.partitions = append(l.inbox.partitions, p)
 	}
 	l.inbox.Unlock()
+	l.wakeUp()
+}
+
+// wakeUp has the loop look at everything once more.
+func (l *loop) wakeUp() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
