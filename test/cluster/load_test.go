@@ -54,6 +54,11 @@ type load struct {
 	gap    time.Duration // longest time between two acknowledgements
 }
 
+// told is a load of which another program has told what was acknowledged.
+func told(topic string) *load {
+	return &load{topic: topic, stop: func() {}, acked: map[int32]map[int64]string{}}
+}
+
 // produce starts a load with acks=all; the producer is idempotent unless options say otherwise.
 func (c *cluster) produce(t *testing.T, topic string, partitions int32, options ...kgo.Opt) *load {
 	t.Helper()
@@ -132,6 +137,28 @@ func (l *load) longestGap() time.Duration {
 	}
 	l.gap = 0
 	return gap
+}
+
+// checkValues is check for a load whose records are not numbered: each is at its offset.
+func (l *load) checkValues(t *testing.T, c *cluster) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for p, records := range l.acked {
+		consumer := c.client(t, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{l.topic: {p: kgo.NewOffset().AtStart()}}))
+		for left := len(records); left > 0; {
+			fetches := consumer.PollFetches(ctx)
+			if ctx.Err() != nil {
+				t.Fatalf("%s-%d: %d of %d records are missing", l.topic, p, left, len(records))
+			}
+			fetches.EachRecord(func(r *kgo.Record) {
+				if want := records[r.Offset]; want != string(r.Value) {
+					t.Errorf("%s-%d: at offset %d lies %q, acknowledged was %q", l.topic, p, r.Offset, r.Value, want)
+				}
+				left--
+			})
+		}
+	}
 }
 
 // check stops the load and compares: every acknowledged record is at its offset, no record is there twice, and the numbers

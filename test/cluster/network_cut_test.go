@@ -142,3 +142,21 @@ func TestControllerCutOff(t *testing.T) {
 	l.await(t, 200)
 	l.check(t, c)
 }
+
+// TestConnectionsReset: connections of clients and between nodes are reset, again and again: nothing is lost or doubled by those
+// who do not know whether they were heard.
+func TestConnectionsReset(t *testing.T) {
+	c := start(t, 3)
+	c.create(t, "orders", 3, 3, nil)
+	c.inSync(t, "orders", 3)
+	l := c.produce(t, "orders", 3)
+	for range 2 {
+		for _, id := range c.ids() {
+			l.await(t, 100)
+			c.reset(t, id)
+		}
+	}
+	l.await(t, 200)
+	c.inSync(t, "orders", 3)
+	l.check(t, c)
+}

@@ -117,6 +117,13 @@ func (c *cluster) isolate(t *testing.T, id int) {
 	}
 }
 
+// reset ends every TCP connection of a node, with a reset to the other side.
+func (c *cluster) reset(t *testing.T, id int) {
+	t.Helper()
+	harness.Tool(t, "ss", "install iproute2")
+	run(t, "ip", "netns", "exec", namespace(id), "ss", "-K", "state", "established")
+}
+
 // heal mends every link.
 func (c *cluster) heal(t *testing.T) {
 	t.Helper()

@@ -23,7 +23,7 @@ import (
 )
 
 // fetch fetches what the tests need from elsewhere. What cannot be had, the test that needs it says.
-func fetch() { harness.Prefetch() }
+func fetch() { harness.Prefetch(librdkafka) }
 
 // cluster is some nodes that know of each other.
 type cluster struct {
@@ -34,7 +34,8 @@ type cluster struct {
 // process is one node, running or not.
 type process struct {
 	id         int
-	properties string
+	properties string    // path
+	broker     bool      // clients know it
 	cmd        *exec.Cmd // nil: not running
 	done       chan struct{}
 	log        string // path of what it prints
@@ -66,15 +67,12 @@ func (c *cluster) add(t *testing.T, id int, properties ...string) *process {
 	t.Helper()
 	addPlace(t, id)
 	p := &process{id: id, properties: filepath.Join(c.dir, fmt.Sprintf("%d.properties", id)), log: filepath.Join(c.dir, fmt.Sprintf("%d.log", id))}
-	lines := append([]string{
+	p.write(t, append([]string{
 		fmt.Sprintf("node.id=%d", id),
 		"listeners=PLAINTEXT://" + address(id) + ":9092",
 		"http.listeners=http://" + address(id) + ":9644",
 		"log.dirs=" + c.data(id),
-	}, properties...)
-	if err := os.WriteFile(p.properties, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	}, properties...)...)
 	c.nodes[id] = p
 	t.Cleanup(func() {
 		p.kill()
@@ -84,6 +82,21 @@ func (c *cluster) add(t *testing.T, id int, properties ...string) *process {
 		}
 	})
 	return p
+}
+
+// write writes the node's configuration. Of a key that comes twice the later line counts.
+func (p *process) write(t *testing.T, properties ...string) {
+	t.Helper()
+	var lines []string
+	for _, property := range properties {
+		key, _, _ := strings.Cut(property, "=")
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, key+"=") })
+		lines = append(lines, property)
+	}
+	if err := os.WriteFile(p.properties, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.broker = !slices.Contains(lines, "process.roles=controller")
 }
 
 func last(s string, n int) string {
@@ -153,6 +166,32 @@ func (p *process) ready(t *testing.T) {
 	})
 }
 
+// logged waits until the node has printed a text.
+func (p *process) logged(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, 20*time.Second, fmt.Sprintf("node %d says %q", p.id, text), func() error {
+		if log, _ := os.ReadFile(p.log); !strings.Contains(string(log), text) {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
+// gives waits for a node that cannot start to end, and looks for a text in what it says.
+func (p *process) gives(t *testing.T, text string) {
+	t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("node %d goes on", p.id)
+	}
+	if p.cmd.ProcessState.ExitCode() == 0 {
+		t.Errorf("node %d ends as if all were well", p.id)
+	}
+	p.cmd = nil
+	p.logged(t, text)
+}
+
 // restart starts a node that does not run and waits until it serves.
 func (p *process) restart(t *testing.T) {
 	t.Helper()
@@ -192,11 +231,25 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
+// halt stops the process where it is, until it is killed.
+func (p *process) halt(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGSTOP)
+	eventually(t, 10*time.Second, fmt.Sprintf("node %d stands still", p.id), func() error {
+		if !harness.Halted(p.cmd.Process.Pid) {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+}
+
 // seeds are the brokers' addresses.
 func (c *cluster) seeds() []string {
 	var out []string
 	for _, id := range c.ids() {
-		out = append(out, address(id)+":9092")
+		if c.nodes[id].broker {
+			out = append(out, address(id)+":9092")
+		}
 	}
 	return out
 }
@@ -215,6 +268,31 @@ func (c *cluster) client(t *testing.T, options ...kgo.Opt) *kgo.Client {
 	}
 	t.Cleanup(cl.Close)
 	return cl
+}
+
+// tool runs one of our tools against the cluster to its end, and returns standard output; status other than 0 is an error,
+// which ends in what the tool says.
+func (c *cluster) tool(t *testing.T, name string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, harness.Binary(t), append([]string{name, "--bootstrap-server", strings.Join(c.seeds(), ",")}, args...)...)
+	cmd.Env = harness.Environment()
+	out, err := harness.Output(cmd, "")
+	if err != nil {
+		err = fmt.Errorf("%s %v: %w\n%s", name, args, err, out)
+	}
+	return out, err
+}
+
+// must is tool for what has to succeed.
+func (c *cluster) must(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := c.tool(t, name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // create makes a topic.
@@ -330,4 +408,22 @@ func eventually(t *testing.T, patience time.Duration, what string, try func() er
 		}
 		<-time.After(20 * time.Millisecond)
 	}
+}
+
+// remove deletes a topic and reports whether nobody knows it any more.
+func (c *cluster) remove(ctx context.Context, topic string) error {
+	cl, err := c.alone(0)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	admin := kadm.NewClient(cl)
+	if _, err := admin.DeleteTopic(ctx, topic); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return err
+	}
+	topics, err := admin.ListTopics(ctx)
+	if err == nil && topics.Has(topic) {
+		err = errors.New("it is listed")
+	}
+	return err
 }

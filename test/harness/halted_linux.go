@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// halted tells whether no thread of a process runs in user space any more: each is stopped, or waits for a disk and will be.
-func halted(pid int) bool {
+// Halted tells whether no thread of a process runs in user space any more: each is stopped, or waits for a disk and will be.
+func Halted(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, path := range threads {
 		stat, err := os.ReadFile(path)

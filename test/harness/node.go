@@ -201,7 +201,7 @@ func (n *Node) Halt(t T) {
 	if err := n.cmd.Process.Signal(syscall.SIGSTOP); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); !halted(n.Pid()); <-time.After(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); !Halted(n.Pid()); <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("SIGSTOP does not stop the node")
 		}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// demoPort finds a port from which a demo of three nodes finds all the others free.
+func demoPort(t *testing.T) int {
+	t.Helper()
+search:
+	for range 50 {
+		first, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.Close()
+		port := first.Addr().(*net.TCPAddr).Port
+		if port > 65000 {
+			continue
+		}
+		for node := range 3 {
+			for offset := range 3 {
+				l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+100*node+offset)))
+				if err != nil {
+					continue search
+				}
+				l.Close()
+			}
+		}
+		return port
+	}
+	t.Fatal("no nine ports are free at the distance that a demo wants")
+	return 0
+}
+
+// TestDemo does what the demo's screen proposes, ends it by Ctrl-C, and finds everything again with --dir.
+func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three nodes take seconds")
+	}
+	port, dir := demoPort(t), t.TempDir()
+	brokers := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", port, port+100, port+200)
+	c := &cluster{address: brokers}
+	for round := range 2 {
+		var out, errs output
+		signals := make(chan os.Signal, 2)
+		a := &app{program: "moldau", stdin: strings.NewReader(""), stdout: &out, stderr: &errs, signals: signals}
+		code := make(chan int, 1)
+		go func() { code <- a.run([]string{"demo", "--nodes", "3", "--port", strconv.Itoa(port), "--dir", dir}) }()
+		for deadline := time.After(time.Minute); !strings.Contains(out.String(), "Ctrl-C stops all nodes."); {
+			select {
+			case got := <-code:
+				t.Fatalf("exit code %d: %s%s", got, out.String(), errs.String())
+			case <-deadline:
+				t.Fatalf("not ready: %s%s", out.String(), errs.String())
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		if !strings.Contains(out.String(), "topics --bootstrap-server "+brokers+" --create") {
+			t.Errorf("the screen says:\n%s", out.String())
+		}
+		if round == 0 {
+			c.want(t, "Created topic greetings.\n", "", "topics", "--create", "--topic", "greetings", "--partitions", "3")
+			if code, _, errs := c.run("hello\n", "console-producer", "--topic", "greetings"); code != exitOK {
+				t.Errorf("console-producer: %s", errs)
+			}
+		}
+		c.want(t, "hello\n", "", "console-consumer", "--topic", "greetings", "--from-beginning", "--max-messages", "1")
+		code2, described, _ := c.run("", "topics", "--describe", "--topic", "greetings")
+		if code2 != exitOK || strings.Count(described, "\tReplicas: ") != 3 || !strings.Contains(described, "ReplicationFactor: 3") {
+			t.Errorf("topics --describe: exit code %d\n%s", code2, described)
+		}
+		signals <- os.Interrupt
+		if got := <-code; got != exitOK {
+			t.Errorf("exit code %d after Ctrl-C: %s", got, errs.String())
+		}
+		if text := out.String(); strings.Contains(text, "WARN") || strings.Contains(text, "ERROR") {
+			t.Errorf("an ordinary life of a demo warns:\n%s", text)
+		}
+	}
+	for id := range 3 {
+		if _, err := os.Stat(filepath.Join(dir, strconv.Itoa(id+1), "meta.properties")); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// TestStrangers: nodes that do not belong to the cluster, or say that they are somebody who is there, end and say why; the
+// cluster does not notice. A node whose advertised address leads nowhere says so.
+func TestStrangers(t *testing.T) {
+	c := start(t, 3, "initial.broker.registration.timeout.ms=3000")
+	c.create(t, "orders", 3, 3, nil)
+	c.inSync(t, "orders", 3)
+	l := c.produce(t, "orders", 3)
+	controllers := "controller.quorum.bootstrap.servers=" + address(1) + ":9093"
+
+	foreign := c.add(t, 4, controllers, "cluster.id=AAAAAAAAAAAAAAAAAAAAAQ")
+	foreign.broker = false
+	foreign.spawn(t)
+	foreign.gives(t, "cluster.id is AAAAAAAAAAAAAAAAAAAAAQ")
+
+	double := c.add(t, 5, controllers, "node.id=2", "process.roles=broker", "initial.broker.registration.timeout.ms=3000")
+	double.broker = false
+	double.spawn(t)
+	double.gives(t, "node.id")
+
+	unreachable := c.add(t, 6, controllers, "process.roles=broker", "advertised.listeners=PLAINTEXT://10.77.0.99:9092")
+	unreachable.broker = false
+	unreachable.spawn(t)
+	unreachable.ready(t)
+	unreachable.logged(t, "clients are told an address that this node cannot reach itself")
+	unreachable.stop(t)
+
+	l.await(t, 200)
+	l.check(t, c)
+}
+
+// TestImpossible: what the cluster cannot do is refused as a whole.
+func TestImpossible(t *testing.T) {
+	c := start(t, 3)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	admin := kadm.NewClient(c.client(t))
+	if _, err := admin.CreateTopic(ctx, 1, 4, nil, "too-many-copies"); !errors.Is(err, kerr.InvalidReplicationFactor) {
+		t.Errorf("four replicas on three brokers: %v", err)
+	}
+	if topics, err := admin.ListTopics(ctx); err != nil || topics.Has("too-many-copies") {
+		t.Errorf("the topic that was refused: %v %v", topics.Names(), err)
+	}
+	c.create(t, "orders", 2, 2, nil)
+	before, err := c.describe("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var moves kadm.AlterPartitionAssignmentsReq
+	moves.Assign("orders", 0, []int32{1, 9})
+	answers, err := admin.AlterPartitionAssignments(ctx, moves)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := answers.Error(); !errors.Is(err, kerr.InvalidReplicaAssignment) {
+		t.Errorf("a reassignment to broker 9: %v", err)
+	}
+	if listed, err := admin.ListPartitionReassignments(ctx, kadm.TopicsSet{}); err != nil || len(listed) != 0 {
+		t.Errorf("reassignments %v %v", listed, err)
+	}
+	plan := filepath.Join(t.TempDir(), "plan.json")
+	text := `{"version":1,"partitions":[{"topic":"orders","partition":1,"replicas":[1,3]},{"topic":"orders","partition":0,"replicas":[1,9]}]}`
+	if err := os.WriteFile(plan, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.tool(t, "reassign-partitions", "--execute", "--reassignment-json-file", plan, "--throttle", "100000"); err == nil || !strings.Contains(err.Error(), "9") {
+		t.Errorf("a plan with broker 9: %v", err)
+	}
+	after, err := c.describe("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, p := range before.Partitions {
+		if now := after.Partitions[id]; len(now.Replicas) != len(p.Replicas) || now.Replicas[0] != p.Replicas[0] || now.Replicas[1] != p.Replicas[1] {
+			t.Errorf("partition %d was on %v and is on %v", id, p.Replicas, now.Replicas)
+		}
+	}
+	c.noThrottles(t, "orders")
+}
+
+// noThrottles looks for throttles that somebody has left behind.
+func (c *cluster) noThrottles(t *testing.T, topic string) {
+	t.Helper()
+	for _, what := range [][]string{{"--entity-type", "topics", "--entity-name", topic}, {"--entity-type", "brokers"}} {
+		if out := c.must(t, "configs", append([]string{"--describe"}, what...)...); strings.Contains(out, "throttled") {
+			t.Errorf("a throttle is left:\n%s", out)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestFiveNodes: two of five nodes die, the active controller among them.
+func TestFiveNodes(t *testing.T) {
+	thorough(t)
+	c := start(t, 5)
+	c.create(t, "orders", 5, 3, nil)
+	c.inSync(t, "orders", 3)
+	l := c.produce(t, "orders", 5)
+	l.await(t, 300)
+	active := c.controller(t)
+	other := active%5 + 1
+	c.nodes[active].kill()
+	c.nodes[other].kill()
+	l.await(t, 300)
+	c.nodes[active].restart(t)
+	c.nodes[other].restart(t)
+	c.inSync(t, "orders", 3)
+	l.check(t, c)
+}
+
+// TestControllersApart: three controllers that hold no records, three brokers that have no vote. A controller and a broker die.
+func TestControllersApart(t *testing.T) {
+	thorough(t)
+	needNetwork(t)
+	c := &cluster{dir: t.TempDir(), nodes: map[int]*process{}}
+	voters := "controller.quorum.bootstrap.servers=" + address(1) + ":9093," + address(2) + ":9093," + address(3) + ":9093"
+	for id := 1; id <= 3; id++ {
+		c.add(t, id, "process.roles=controller", "listeners=CONTROLLER://"+address(id)+":9093", voters)
+	}
+	for id := 4; id <= 6; id++ {
+		c.add(t, id, "process.roles=broker", voters, "offsets.topic.replication.factor=3", "offsets.topic.num.partitions=4")
+	}
+	for _, id := range c.ids() {
+		c.nodes[id].spawn(t)
+	}
+	for _, id := range c.ids() {
+		c.nodes[id].ready(t)
+	}
+	c.create(t, "orders", 3, 3, nil)
+	c.inSync(t, "orders", 3)
+	l := c.produce(t, "orders", 3)
+	l.await(t, 200)
+	active := c.controller(t)
+	if active > 3 {
+		t.Errorf("node %d is the active controller and has no vote", active)
+	}
+	c.nodes[active].kill()
+	l.await(t, 200)
+	c.create(t, "made-by-the-next", 1, 2, nil)
+	leader := c.leader(t, "orders", 0)
+	c.nodes[leader].kill()
+	l.await(t, 200)
+	c.nodes[leader].restart(t)
+	c.nodes[active].restart(t)
+	c.inSync(t, "orders", 3)
+	l.check(t, c)
+}
+
+// TestControllerPaused: the active controller sleeps for twice its session and wakes up: another has taken over, and the old
+// one's decisions are nobody's (row 17).
+func TestControllerPaused(t *testing.T) {
+	c := start(t, 3, quick, "broker.heartbeat.interval.ms=500")
+	c.create(t, "orders", 3, 3, nil)
+	c.inSync(t, "orders", 3)
+	l := c.produce(t, "orders", 3)
+	l.await(t, 200)
+	active := c.controller(t)
+	c.nodes[active].signal(t, syscall.SIGSTOP)
+	eventually(t, 20*time.Second, "a topic is made by another controller", func() error {
+		return c.createBut(active, "made-meanwhile")
+	})
+	<-time.After(6 * time.Second) // twice the session
+	c.nodes[active].signal(t, syscall.SIGCONT)
+	l.await(t, 300)
+	c.inSync(t, "orders", 3)
+	c.inSync(t, "made-meanwhile", 2)
+	l.check(t, c)
+}
+
+// quorumVoter is what metadata-quorum tells of the voters.
+type quorumVoter struct {
+	ID        int    `json:"id"`
+	Directory string `json:"directoryId"`
+}
+
+// voters asks our tool who has a vote.
+func (c *cluster) voters(t *testing.T) []quorumVoter {
+	t.Helper()
+	for line := range strings.Lines(c.must(t, "metadata-quorum", "describe", "--status")) {
+		if list, ok := strings.CutPrefix(line, "CurrentVoters:"); ok {
+			var voters []quorumVoter
+			if err := json.Unmarshal([]byte(list), &voters); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			return voters
+		}
+	}
+	t.Fatal("metadata-quorum describe --status names no voters")
+	return nil
+}
+
+// TestVotersChange: a controller is added by our tool and one is taken out, under load; the quorum then survives with the new one.
+func TestVotersChange(t *testing.T) {
+	c := start(t, 3)
+	c.create(t, "orders", 3, 3, nil)
+	c.inSync(t, "orders", 3)
+	l := c.produce(t, "orders", 3)
+	fourth := c.add(t, 4, "process.roles=controller", "listeners=CONTROLLER://"+address(4)+":9093",
+		"controller.quorum.bootstrap.servers="+address(1)+":9093,"+address(2)+":9093,"+address(3)+":9093", "controller.quorum.auto.join.enable=false")
+	fourth.spawn(t)
+	fourth.ready(t)
+	eventually(t, 20*time.Second, "node 4 has a vote", func() error {
+		for _, v := range c.voters(t) {
+			if v.ID == 4 {
+				return nil
+			}
+		}
+		_, err := c.tool(t, "metadata-quorum", "add-controller", "--command-config", fourth.properties)
+		return err
+	})
+	l.await(t, 200)
+	active := c.controller(t)
+	for _, v := range c.voters(t) {
+		if v.ID == active {
+			c.must(t, "metadata-quorum", "remove-controller", "--controller-id", fmt.Sprint(v.ID), "--controller-directory-id", v.Directory)
+		}
+	}
+	eventually(t, 20*time.Second, "another controller is active", func() error {
+		if now := c.controller(t); now == active {
+			return fmt.Errorf("node %d", now)
+		}
+		return nil
+	})
+	if voters := c.voters(t); len(voters) != 3 {
+		t.Errorf("voters %v", voters)
+	}
+	l.await(t, 200)
+	// Of the three that vote now one may die.
+	now := c.controller(t)
+	c.nodes[now].kill()
+	eventually(t, 20*time.Second, "a topic is made by the rest", func() error { return c.createBut(now, "made-by-the-rest") })
+	c.nodes[now].restart(t)
+	c.inSync(t, "orders", 3)
+	l.check(t, c)
+}
+
+// TestEmptyDisk: a node comes back with nothing: it is a new one to the quorum and to the brokers, no vote and no seat in
+// sync are its before it has everything (row 15).
+func TestEmptyDisk(t *testing.T) {
+	c := start(t, 3, quick, "broker.heartbeat.interval.ms=500")
+	c.create(t, "orders", 3, 3, nil)
+	c.inSync(t, "orders", 3)
+	l := c.produce(t, "orders", 3)
+	l.await(t, 300)
+	victim := c.leader(t, "orders", 0)
+	c.nodes[victim].kill()
+	if err := os.RemoveAll(c.data(victim)); err != nil {
+		t.Fatal(err)
+	}
+	c.nodes[victim].restart(t)
+	l.await(t, 300)
+	c.inSync(t, "orders", 3)
+	// Its own copy has to be whole: the others die.
+	l.stop()
+	l.over.Wait()
+	if segments, _ := filepath.Glob(filepath.Join(c.data(victim), "orders-*", "*.log")); len(segments) < 3 {
+		t.Errorf("the new disk has %v", segments)
+	}
+	l.check(t, c)
+}
