@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -61,7 +62,7 @@ func (a *app) demo(ctx context.Context, d demo) (err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
 	}
 	log := newLog(a.stdout, config.Logging{Format: "text", Level: "warn"})
-	all := &ensemble{failed: make(chan struct{}), over: make(chan struct{})}
+	all := &ensemble{failed: make(chan struct{}), over: make(chan struct{}), level: log.level}
 	for id := 1; id <= d.nodes; id++ {
 		loaded, _, err := config.Load(config.Source{File: fmt.Sprintf("node %d of the demo", id), Text: []byte(d.properties(id))})
 		if err != nil {
@@ -137,6 +138,7 @@ type ensemble struct {
 	nodes  []*node.Node
 	failed chan struct{} // closed when one cannot go on
 	over   chan struct{} // closed by Stop
+	level  *slog.LevelVar
 	first  sync.Once
 	err    error // why; written before failed is closed
 }
@@ -181,9 +183,10 @@ func (c *ensemble) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop stops all nodes. Nobody is left to hand leaderships to.
+// Stop stops all nodes. Nobody is left to hand leaderships to, and that they miss each other meanwhile is no news.
 func (c *ensemble) Stop(ctx context.Context) error {
 	close(c.over)
+	c.level.Set(slog.LevelError)
 	return errors.Join(c.each(func(n *node.Node) error { return n.Stop(ctx) })...)
 }
 
