@@ -261,9 +261,7 @@ func TestInSyncSets(t *testing.T) {
 		resp := kmsg.NewPtrAlterPartitionResponse()
 		answer := kmsg.NewAlterPartitionResponseTopic()
 		answer.TopidID = topic
-		for _, p := range []kmsg.AlterPartitionResponseTopicPartition{{Partition: 1}, {Partition: 0, ErrorCode: kerr.FencedLeaderEpoch.Code}} {
-			answer.Partitions = append(answer.Partitions, p)
-		}
+		answer.Partitions = []kmsg.AlterPartitionResponseTopicPartition{{Partition: 1}, {Partition: 0, ErrorCode: kerr.FencedLeaderEpoch.Code}}
 		resp.Topics = append(resp.Topics, answer)
 		return resp, nil
 	}})
