@@ -43,6 +43,8 @@ func TestPowerCut(t *testing.T) {
 		}
 		for _, id := range c.ids() {
 			disks[id].PowerOn(t)
+		}
+		for _, id := range c.ids() { // not before: a new process sees the mounts of all, as they are at its start
 			c.nodes[id].spawn(t)
 		}
 		for _, id := range c.ids() {

@@ -13,6 +13,7 @@
 // Not obvious:
 //   - Clients run in the namespace of the bridge and reach every node whatever links between nodes are cut: the worst case
 //     for a leader that has lost the others and does not know.
+//   - README.md says which test tries what, and which of them run by default.
 //   - Files: network_test.go (namespaces, cuts), nodes_test.go (processes), load_test.go (producers and what must be there),
-//     the others by subject.
+//     groups_test.go (the same for consumer groups), clients_test.go (genuine clients), the others by subject.
 package cluster
