@@ -245,7 +245,7 @@ func (p *Partition) begin(log *storage.Log) bool {
 		return false
 	}
 	next := &acting{log: log, leader: t.leader, leading: t.leader == p.set.o.NodeID, epoch: t.leaderEpoch, hasRole: true}
-	next.start = log.LogEnd()
+	next.start, next.began = log.LogEnd(), p.set.o.Now()
 	if next.leading {
 		log.AssignEpochStart(t.leaderEpoch, next.start)
 	}

@@ -15,7 +15,8 @@ type progress struct {
 	end      kafka.Offset // its log end
 	logStart kafka.Offset
 	epoch    int64 // of the broker, in its last fetch
-	// caughtUp is the last time at which its end was known to equal the leader's. Mirrors ReplicaState.lastCaughtUpTimeMs.
+	// caughtUp is the last time at which its end was known to equal the leader's, at the earliest when this leadership began.
+	// Mirrors ReplicaState.lastCaughtUpTimeMs.
 	caughtUp  time.Time
 	fetched   time.Time    // the last fetch that read this partition, and
 	leaderEnd kafka.Offset // the leader's log end then
@@ -107,7 +108,7 @@ func (p *Partition) followed(a *acting, f Fetched) {
 	leaderEnd := a.log.LogEnd()
 	s := p.progress[f.Replica]
 	if s == nil {
-		s = &progress{}
+		s = &progress{caughtUp: a.began} // it may take as long to come as one that was level then
 		p.progress[f.Replica] = s
 	}
 	s.level = f.End >= leaderEnd
@@ -182,8 +183,11 @@ func (p *Partition) dropLagging(now time.Time, lagMax time.Duration) {
 	}
 	end := a.log.LogEnd()
 	left := slices.DeleteFunc(slices.Clone(t.isr), func(member kafka.NodeID) bool {
-		f := p.progress[member]
-		return member != p.set.o.NodeID && f.reached() < end && (f == nil || now.Sub(f.caughtUp) > lagMax)
+		f, level := p.progress[member], a.began
+		if f != nil {
+			level = f.caughtUp
+		}
+		return member != p.set.o.NodeID && f.reached() < end && now.Sub(level) > lagMax
 	})
 	if len(left) < len(t.isr) {
 		p.wishLocked(t, left)

@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -62,6 +63,7 @@ type acting struct {
 	leader   kafka.NodeID
 	epoch    kafka.Epoch  // leader epoch that the role belongs to
 	start    kafka.Offset // log end when the epoch began here
+	began    time.Time    // when that was
 	hasRole  bool
 	diskErr  error // the log could not be opened or its directory failed; KAFKA_STORAGE_ERROR
 	finished bool  // the partition is gone
