@@ -117,7 +117,7 @@ func (n *Node) wishes() {
 				return
 			}
 		}
-		open = n.gather(open)
+		open = newest(n.gather(open))
 		unanswered := n.ask(open)
 		if len(unanswered) > 0 {
 			n.pause(wishBackoff)
@@ -137,6 +137,26 @@ func (n *Node) gather(all []replica.Wish) []replica.Wish {
 		}
 	}
 	return all
+}
+
+// newest drops the wishes that a later one of the same partition follows: since they were sent the metadata have moved on, and
+// the controller takes one change of a partition in a request.
+func newest(wishes []replica.Wish) []replica.Wish {
+	type partition struct {
+		topic kafka.TopicID
+		index int32
+	}
+	last := make(map[partition]int, len(wishes))
+	for i, w := range wishes {
+		last[partition{w.TopicID, w.TP.Partition}] = i
+	}
+	kept := make([]replica.Wish, 0, len(last))
+	for i, w := range wishes {
+		if last[partition{w.TopicID, w.TP.Partition}] == i {
+			kept = append(kept, w)
+		}
+	}
+	return kept
 }
 
 // ask sends wishes to the controller, tells the leaders which were refused, and returns those that have to be sent again.
