@@ -179,6 +179,9 @@ func (u *Uplink) registerOnce(ctx context.Context) (int64, error) {
 	req.IncarnationID = u.incarnation
 	req.Rack = u.o.Rack
 	req.PreviousBrokerEpoch = u.o.PreviousEpoch
+	if epoch := u.Epoch(); epoch >= 0 { // this process goes on, and its logs have lost nothing
+		req.PreviousBrokerEpoch = epoch
+	}
 	for _, dir := range u.o.Dirs {
 		req.LogDirs = append(req.LogDirs, dir)
 	}

@@ -26,6 +26,7 @@ type controller struct {
 	stale      bool
 	dismissed  bool // the next heartbeat is answered as if the broker had wanted to stop
 	last       kafka.UUID
+	previous   int64 // broker epoch that the last registration names as the one before
 	blocks     int64
 	created    map[string]int
 	hold       chan struct{} // creations wait for it
@@ -41,7 +42,7 @@ func (c *controller) call(ctx context.Context, req kmsg.Request, _ Client) (kmsg
 	case *kmsg.BrokerRegistrationRequest:
 		c.registered++
 		c.epoch++
-		c.last = req.IncarnationID
+		c.last, c.previous = req.IncarnationID, req.PreviousBrokerEpoch
 		resp := kmsg.NewBrokerRegistrationResponse()
 		resp.BrokerEpoch = c.epoch
 		return &resp, nil
@@ -145,6 +146,9 @@ func TestDismissedBrokerComesBack(t *testing.T) {
 		c.mu.Lock()
 		if c.registered != 2 || c.last == first || c.beats < 10 {
 			t.Errorf("%d registrations, %d heartbeats, incarnations %v and %v", c.registered, c.beats, first, c.last)
+		}
+		if c.previous != 1 {
+			t.Errorf("the process has lost nothing since epoch 1, and names %d as the epoch before", c.previous)
 		}
 		c.mu.Unlock()
 		if u.Epoch() != 2 {
