@@ -25,6 +25,7 @@ func (a *API) mustForward(r *server.Request) bool {
 // quorumState is what this node can tell of the quorum.
 func (a *API) quorumState(req *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumResponse {
 	status := a.o.Quorum.Status()
+	described := false
 	resp := kmsg.NewPtrDescribeQuorumResponse()
 	for _, t := range req.Topics {
 		topic := kmsg.NewDescribeQuorumResponseTopic()
@@ -38,7 +39,10 @@ func (a *API) quorumState(req *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumR
 				answer.LeaderID, answer.LeaderEpoch = -1, -1
 			case status.LeaderID != a.o.NodeID:
 				answer.ErrorCode = kerr.NotLeaderForPartition.Code
+			case described: // all replicas for every few bytes of a request would be an answer of any size
+				answer.ErrorCode = kerr.InvalidRequest.Code
 			default:
+				described = true
 				answer.HighWatermark = status.HighWatermark
 				answer.CurrentVoters = replicaStates(status.Voters)
 				answer.Observers = replicaStates(status.Observers)
