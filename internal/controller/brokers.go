@@ -60,6 +60,9 @@ func (s *state) registerBroker(q *kmsg.BrokerRegistrationRequest) (Result, error
 }
 
 func (s *state) checkRegistration(q *kmsg.BrokerRegistrationRequest, old *metadata.Broker) error {
+	if q.BrokerID < 0 { // in records they stand for nobody, and for no change
+		return faultf(kerr.InvalidRequest, "Invalid negative broker ID.")
+	}
 	if q.ClusterID != s.ClusterID {
 		return faultf(kerr.InconsistentClusterID, "Expected cluster ID %s, but got cluster ID %s", s.ClusterID, q.ClusterID)
 	}
