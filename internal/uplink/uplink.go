@@ -56,7 +56,7 @@ type Options struct {
 	Caught    func() int64            // offset of the newest metadata record that this broker has applied
 	Offline   func() []kafka.DirID    // log directories that have failed
 	Heartbeat time.Duration           // broker.heartbeat.interval.ms
-	Timeout   time.Duration           // for one request
+	Timeout   time.Duration           // for one request; a heartbeat has less
 	Logger    *slog.Logger
 }
 
@@ -242,7 +242,11 @@ func (u *Uplink) live(ctx context.Context) bool {
 	}
 }
 
+// beat sends one heartbeat. It waits for the answer no longer than for two intervals: a controller whose machine is gone does
+// not even break the connection, and whoever follows it has to hear of this broker before its session ends.
 func (u *Uplink) beat(ctx context.Context) (*kmsg.BrokerHeartbeatResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(2*u.o.Heartbeat, time.Second))
+	defer cancel()
 	req := kmsg.NewBrokerHeartbeatRequest()
 	req.Version = 1
 	req.BrokerID = u.o.NodeID

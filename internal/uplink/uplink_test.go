@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,11 +31,18 @@ type controller struct {
 	blocks     int64
 	created    map[string]int
 	hold       chan struct{} // creations wait for it
+	dead       bool          // nothing is answered any more
 }
 
 func (c *controller) call(ctx context.Context, req kmsg.Request, _ Client) (kmsg.Response, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.dead {
+		c.mu.Unlock()
+		<-ctx.Done()
+		c.mu.Lock()
+		return nil, ctx.Err()
+	}
 	if c.err != nil {
 		return nil, c.err
 	}
@@ -154,6 +162,40 @@ func TestDismissedBrokerComesBack(t *testing.T) {
 		if u.Epoch() != 2 {
 			t.Errorf("epoch %d", u.Epoch())
 		}
+		cancel()
+		<-done
+	})
+}
+
+// TestMachineOfTheControllerIsGone: a controller whose machine lost its power does not even break the connection. The next one
+// hears of this broker long before it would take it for dead as well, after broker.session.timeout.ms.
+func TestMachineOfTheControllerIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := &controller{}, &controller{}
+		u := newUplink(first)
+		u.o.Timeout = 30 * time.Second // request.timeout.ms
+		var moved atomic.Bool
+		u.o.Call = func(ctx context.Context, req kmsg.Request, client Client) (kmsg.Response, error) {
+			if moved.Load() {
+				return second.call(ctx, req, client)
+			}
+			return first.call(ctx, req, client)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { u.Run(ctx); close(done) }()
+		time.Sleep(time.Second)
+		first.mu.Lock()
+		first.dead = true
+		first.mu.Unlock()
+		time.Sleep(2 * time.Second) // in which a heartbeat is sent
+		moved.Store(true)
+		time.Sleep(5 * time.Second)
+		second.mu.Lock()
+		if second.beats == 0 {
+			t.Error("the next controller has not heard of the broker for 5 s")
+		}
+		second.mu.Unlock()
 		cancel()
 		<-done
 	})
