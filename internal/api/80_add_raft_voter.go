@@ -22,7 +22,11 @@ func (a *API) addRaftVoter(r *server.Request) server.Reply {
 	return r.Answer(a.addVoter(ctx, req))
 }
 
+// addVoter waits for a voter that does not come no longer than request.timeout.ms, whatever the client says: other voter
+// changes wait meanwhile, and so do the answers to what the same broker passes on.
 func (a *API) addVoter(ctx context.Context, req *kmsg.AddRaftVoterRequest) kmsg.Response {
+	ctx, cancel := context.WithTimeout(ctx, a.o.RequestTimeout)
+	defer cancel()
 	if !a.sameCluster(req.ClusterID) {
 		return failure(req, kerr.InconsistentClusterID)
 	}

@@ -1,11 +1,14 @@
 package api
 
 import (
+	"math"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/kafka"
 	"moldau/internal/quorum"
 )
 
@@ -35,6 +38,23 @@ func TestQuorumIsDescribedOnce(t *testing.T) {
 		}
 		if described != 1 {
 			n.t.Errorf("the quorum is described %d times", described)
+		}
+	})
+}
+
+// TestVoterThatNeverComesIsNotWaitedForLong: answers to envelopes keep their order, so that a client who lets a broker wait
+// for such a voter as long as he likes would hold up every other client of that broker.
+func TestVoterThatNeverComesIsNotWaitedForLong(t *testing.T) {
+	inNode(t, nodeOptions{}, func(n *testNode) {
+		req := kmsg.NewPtrAddRaftVoterRequest()
+		req.VoterID, req.VoterDirectoryID, req.TimeoutMillis = 7, kafka.DirID{7}, math.MaxInt32
+		l := kmsg.NewAddRaftVoterRequestListener()
+		l.Name, l.Host, l.Port = "CONTROLLER", "127.0.0.1", 1
+		req.Listeners = append(req.Listeners, l)
+		began := time.Now()
+		resp := n.ask(req).(*kmsg.AddRaftVoterResponse)
+		if took := time.Since(began); resp.ErrorCode != kerr.RequestTimedOut.Code || took > time.Minute {
+			n.t.Errorf("error %d after %s", resp.ErrorCode, took)
 		}
 	})
 }
