@@ -92,14 +92,19 @@ func (q *Quorum) leadsLocked() bool {
 	return q.leader.ID == q.self.ID && q.leader.DirID == q.self.DirID
 }
 
-// checkVoters refuses a set in which a node, or one of raft's ids, is there twice.
+// checkVoters refuses a set in which a node, or one of raft's ids, is there twice. Sets from outside may be large.
 func checkVoters(voters []Voter) error {
-	for i, v := range voters {
-		for _, w := range voters[:i] {
-			if v.ID == w.ID || raftID(v.DirID) == raftID(w.DirID) {
-				return fmt.Errorf("voter %d with directory id %v and voter %d with directory id %v are one", w.ID, w.DirID, v.ID, v.DirID)
-			}
+	byID := make(map[kafka.NodeID]Voter, len(voters))
+	byRaft := make(map[uint64]Voter, len(voters))
+	for _, v := range voters {
+		w, twice := byID[v.ID]
+		if !twice {
+			w, twice = byRaft[raftID(v.DirID)]
 		}
+		if twice {
+			return fmt.Errorf("voter %d with directory id %v and voter %d with directory id %v are one", v.ID, v.DirID, w.ID, w.DirID)
+		}
+		byID[v.ID], byRaft[raftID(v.DirID)] = v, v
 	}
 	return nil
 }
