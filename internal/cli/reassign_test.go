@@ -39,7 +39,7 @@ func startNodes(t *testing.T, n int) (*cluster, *ensemble) {
 	for range n {
 		brokers, controllers = append(brokers, listen()), append(controllers, listen())
 	}
-	all := &ensemble{failed: make(chan struct{}), over: make(chan struct{})}
+	all := &ensemble{failed: make(chan struct{}), over: make(chan struct{}), level: new(slog.LevelVar)}
 	for i := range n {
 		c, _, err := config.Load(config.Source{File: "test", Text: []byte(fmt.Sprintf("process.roles=broker,controller\nnode.id=%d\n"+
 			"listeners=PLAINTEXT://%s,CONTROLLER://%s\ncontroller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=%s\n"+

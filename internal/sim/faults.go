@@ -278,6 +278,11 @@ func (c *course) relieve(h *Host) {
 func (c *course) heal() {
 	c.calm = true
 	c.world.LetGo()
+	for _, h := range c.hosts { // first of all: what is expected of one disk may come true while another node starts
+		if h.life != nil {
+			h.life.disk.expect(nil)
+		}
+	}
 	for _, h := range c.hosts {
 		c.relieve(h)
 		if h.life != nil && h.harmed() {
@@ -292,9 +297,6 @@ func (c *course) heal() {
 			return
 		}
 		c.settle(h)
-		if !c.broken() {
-			h.life.disk.expect(nil)
-		}
 	}
 }
 
