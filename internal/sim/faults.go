@@ -138,6 +138,7 @@ log.dirs=%[3]s
 	s += "controller.quorum.voters=" + strings.Join(voters, ",") + "\n"
 	if p.Nodes > 1 {
 		s += "replica.lag.time.max.ms=2000\nbroker.session.timeout.ms=3000\nbroker.heartbeat.interval.ms=500\n"
+		s += "initial.broker.registration.timeout.ms=3600000\n" // the others may be down for as long as the seed likes
 	}
 	if p.Snapshots {
 		s += "internal.metadata.log.segment.bytes=2000\nmetadata.log.max.record.bytes.between.snapshots=1000\nmetadata.max.retention.bytes=5000\n"

@@ -31,9 +31,10 @@ type life struct {
 	disk    *disk
 	dead    chan struct{}
 	node    *node.Node
-	settled chan struct{} // closed when Start has returned
-	err     error         // what it returned; written before
-	gone    chan struct{} // closed when Stop has
+	giveUp  context.CancelFunc // ends Start
+	settled chan struct{}      // closed when Start has returned
+	err     error              // what it returned; written before
+	gone    chan struct{}      // closed when Stop has
 }
 
 // NewHost returns a machine with an empty disk. properties is its server.properties.
@@ -62,6 +63,7 @@ func (h *Host) Start() error {
 	h.life = l
 	h.world.Note("%s starts", h.name)
 	ctx, cancel := context.WithCancel(context.Background())
+	l.giveUp = cancel
 	go func() {
 		select {
 		case <-l.dead:
@@ -105,10 +107,13 @@ func (h *Host) Die(power bool, rng *rand.Rand) error {
 	return h.leave(l)
 }
 
-// Stop ends the process as SIGTERM does.
+// Stop ends the process as SIGTERM does, one that has not started yet too.
 func (h *Host) Stop() error {
 	l := h.life
 	h.life = nil
+	if !closed(l.settled)() {
+		l.giveUp()
+	}
 	return h.leave(l)
 }
 
