@@ -59,7 +59,7 @@ func TestSettingsByApacheKafkasTool(t *testing.T) {
 	check()
 	shown(allBrokers, "message.max.bytes=3000 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:message.max.bytes=3000}")
 	shown(append([]string{"--all"}, oneBroker...), "log.retention.ms=5000 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=5000, STATIC_BROKER_CONFIG:log.retention.hours=24, DEFAULT_CONFIG:log.retention.hours=168}")
-	shown(append([]string{"--all"}, group...), "share.isolation.level=read_committed sensitive=false synonyms={DYNAMIC_GROUP_CONFIG:share.isolation.level=read_committed}")
+	shown(append([]string{"--all"}, group...), "share.isolation.level=read_committed sensitive=false synonyms={DYNAMIC_GROUP_CONFIG:share.isolation.level=read_committed, DEFAULT_CONFIG:share.isolation.level=read_uncommitted}")
 	shown([]string{"--entity-type", "client-metrics"}, "interval.ms=1000", "metrics=org.apache.kafka.producer.,x")
 	shown(loggers, "root=WARN")
 
