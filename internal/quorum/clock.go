@@ -16,8 +16,7 @@ const (
 )
 
 // clock is the timer for raft's ticks. It stands still while there is nobody to wait for. Its phase is random, so that no two
-// nodes act at the same instant, and each tick is a little longer than the last or shorter: one that was taken late begins its
-// next with whatever else began when the loop was free again, and must not meet that later.
+// nodes act at the same instant.
 type clock struct {
 	length time.Duration
 	timer  *time.Timer // nil while it stands still
@@ -29,18 +28,18 @@ type clock struct {
 func (c *clock) run(on bool) {
 	switch {
 	case on && c.timer == nil:
-		c.timer = time.NewTimer(part(c.length))
+		c.timer = time.NewTimer(c.phase())
 	case !on && c.timer != nil:
 		c.timer.Stop()
 		c.timer, c.due = nil, false
 	}
 }
 
-// part is a random part of a time.
-func part(d time.Duration) time.Duration {
+// phase is a random part of a tick.
+func (c *clock) phase() time.Duration {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return time.Duration(binary.BigEndian.Uint64(b[:]) % uint64(max(d, 1)))
+	return time.Duration(binary.BigEndian.Uint64(b[:]) % uint64(max(c.length, 1)))
 }
 
 // C delivers when a tick is due; nil while the clock stands still.
@@ -63,6 +62,6 @@ func (c *clock) take() bool {
 	}
 	c.due = false
 	c.ticks++
-	c.timer.Reset(c.length - part(c.length/64))
+	c.timer.Reset(c.length)
 	return true
 }
