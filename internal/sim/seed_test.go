@@ -138,7 +138,7 @@ func TestSameSeedSameTrace(t *testing.T) {
 	}
 	if *oneSeed != 0 {
 		for range 10 {
-			sameTwice(t, *oneSeed)
+			sameTwice(t, *oneSeed, Options{Fleet: *fleet})
 		}
 		return
 	}
@@ -147,20 +147,24 @@ func TestSameSeedSameTrace(t *testing.T) {
 		n = max(2, n/5)
 	}
 	for seed := range uint64(n) {
-		sameTwice(t, seed+1)
+		sameTwice(t, seed+1, Options{})
+	}
+	for seed := range uint64(max(1, n/10)) {
+		sameTwice(t, seed+1, Options{Fleet: true})
 	}
 }
 
 // sameTwice runs a seed twice. One difference may be the machine's: a thread that the system has kept waiting for 10 ms
 // is told to let another goroutine go first. So the seed gets two more runs, which have to side with one of the first.
-func sameTwice(t *testing.T, seed uint64) {
+func sameTwice(t *testing.T, seed uint64, o Options) {
 	t.Helper()
-	first := run(t, seed, Options{Whole: true})
-	again := run(t, seed, Options{Whole: true})
+	o.Whole = true
+	first, again := run(t, seed, o), run(t, seed, o)
 	if first.Sum == again.Sum {
 		return
 	}
-	third, fourth := run(t, seed, Options{}), run(t, seed, Options{})
+	o.Whole = false
+	third, fourth := run(t, seed, o), run(t, seed, o)
 	if third.Sum == fourth.Sum && (third.Sum == first.Sum || third.Sum == again.Sum) {
 		t.Logf("seed %d gave another trace once in four times", seed)
 		return

@@ -16,6 +16,12 @@ import (
 // KafkaVersion is the Apache Kafka release that suites use unless they name another.
 const KafkaVersion = "4.4.0"
 
+// OldKafkaVersions are the releases before it whose clients are tried, the last of each generation of protocol and format,
+// oldest first. All of them run on Java 17 as they are.
+func OldKafkaVersions() []string {
+	return []string{"0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2", "3.9.2"}
+}
+
 // Kafka is a set of Apache Kafka's jars.
 type Kafka struct {
 	java      string
@@ -30,9 +36,19 @@ func ApacheKafka(t T, version string) *Kafka {
 }
 
 func fetchKafka(maven, version string) (string, error) {
-	artifacts := []string{"org.apache.kafka:kafka_2.13:" + version}
-	if strings.Compare(version, "3.3") >= 0 {
+	scala := "2.13"
+	if version < "2" { // a release is called 0.x, 1.x … 4.x: they sort as strings
+		scala = "2.11"
+	}
+	artifacts := []string{"org.apache.kafka:kafka_" + scala + ":" + version}
+	if version >= "3.3" {
 		artifacts = append(artifacts, "org.apache.kafka:kafka-tools:"+version)
+	}
+	switch version {
+	case "0.10.2.2", "0.11.0.3": // their brokers need what Java 9 took out
+		artifacts = append(artifacts, "javax.xml.bind:jaxb-api:2.3.1")
+	case "1.1.1": // names no logger, and without one its tools warn on standard error
+		artifacts = append(artifacts, "log4j:log4j:1.2.17", "org.slf4j:slf4j-log4j12:1.7.25")
 	}
 	return fetchJars(maven, "kafka-"+version, artifacts)
 }
