@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,8 +76,10 @@ func (a *app) consumeVerifiably(ctx context.Context, c *clusterFlags, f verifiab
 		return err
 	}
 	e := &events{w: a.stdout}
+	started := sync.OnceFunc(func() { e.tell("startup_complete") }) // the client joins its group as soon as it is made
 	moved := func(name string) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, lists map[string][]int32) {
+			started()
 			e.tell(name, member{"partitions", partitionsJSON(lists, nil)})
 		}
 	}
@@ -87,7 +90,7 @@ func (a *app) consumeVerifiably(ctx context.Context, c *clusterFlags, f verifiab
 	opts = append(opts, kgo.ConsumeTopics(f.topic), kgo.ConsumeStartOffset(start), kgo.ConsumeResetOffset(start), kgo.OnPartitionsAssigned(moved("partitions_assigned")),
 		kgo.OnPartitionsRevoked(moved("partitions_revoked")), kgo.OnPartitionsLost(moved("partitions_lost")))
 	return a.on(ctx, c, func(ctx context.Context, cl *client) error {
-		e.tell("startup_complete")
+		started()
 		for read := int64(0); (f.maxMessages < 0 || read < f.maxMessages) && e.failure() == nil; {
 			limit := 500 // as max.poll.records
 			if f.maxMessages >= 0 {
