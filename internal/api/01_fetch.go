@@ -17,8 +17,9 @@ type fetching struct {
 	a        *API
 	r        *server.Request
 	s        *session
-	created  bool // s is new and wants a place in the cache
-	full     bool // the answer tells of every partition, not only of those with news
+	session  *replica.Watch // of s; nil: it is for this request alone
+	created  bool           // s is new and wants a place in the cache
+	full     bool           // the answer tells of every partition, not only of those with news
 	minBytes int
 	maxBytes int
 	timer    *time.Timer // ends the wait
@@ -53,7 +54,7 @@ func (a *API) fetch(r *server.Request) server.Reply {
 	}
 	maxBytes := max(min(int(req.MaxBytes), a.o.FetchMaxBytes), 0)
 	g := &fetching{
-		a: a, r: r, s: s, created: created,
+		a: a, r: r, s: s, session: s.watch, created: created,
 		full:     created || s.id == noSession,
 		maxBytes: maxBytes,
 		minBytes: min(int(req.MinBytes), maxBytes),

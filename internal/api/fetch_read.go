@@ -92,7 +92,7 @@ func (g *fetching) read(f *fetched, room int, atLeastOne bool) {
 		Isolation:        g.s.reader.isolation,
 		Replica:          g.s.reader.replica,
 		ReplicaEpoch:     g.s.reader.epoch,
-		Session:          g.s.watch,
+		Session:          g.session,
 		LogStart:         f.readerStart,
 		CurrentEpoch:     f.epoch,
 		LastFetchedEpoch: f.fetchedEpoch,

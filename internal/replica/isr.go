@@ -111,6 +111,15 @@ func (p *Partition) followed(a *acting, f Fetched) {
 		s = &progress{caughtUp: a.began} // it may take as long to come as one that was level then
 		p.progress[f.Replica] = s
 	}
+	if f.Session == nil && s.session != nil && s.epoch == f.Epoch {
+		// Its session's requests are on another connection, and may have told more since this one was sent. Should it really
+		// have less than it had, the session will say so.
+		if f.End <= s.end {
+			p.mu.Unlock()
+			return
+		}
+		f.Session = s.session
+	}
 	s.level = f.End >= leaderEnd
 	switch {
 	case s.level:

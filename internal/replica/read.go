@@ -20,7 +20,7 @@ type ReadOptions struct {
 	Replica          kafka.NodeID // a follower's id, ConsumerReplica or DebugReplica
 	ReplicaEpoch     int64        // of the follower's broker
 	LogStart         kafka.Offset // of the follower; -1 for others
-	Session          *Watch       // of the follower's fetch session; nil: it has none
+	Session          *Watch       // of the follower's fetch session; nil: the request has none, and what a session has told since is newer
 	CurrentEpoch     kafka.Epoch  // leader epoch that the reader believes in, NoEpoch = none
 	LastFetchedEpoch kafka.Epoch  // of the last record that the reader has, NoEpoch = unknown (KIP-595)
 	AnyReplica       bool         // a follower may answer too, up to the high watermark that it knows (KIP-392)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/xml"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -62,6 +64,14 @@ func (f *fakeBroker) serve(t *testing.T, conn net.Conn) {
 		frame, err := wire.ReadFrame(conn, 1<<20, nil)
 		if err != nil {
 			return
+		}
+		if h, err := wire.ParseHeader(frame); err == nil && h.Key == kmsg.ApiVersions.Int16() {
+			resp := kmsg.NewPtrApiVersionsResponse()
+			resp.SetVersion(h.Version)
+			if _, err := conn.Write(wire.AppendResponse(nil, h.CorrelationID, resp)); err != nil {
+				return
+			}
+			continue
 		}
 		held = append(held, f.answer(t, frame))
 		if len(held) < f.depth {
@@ -200,6 +210,61 @@ func TestParseProducerPerformance(t *testing.T) {
 	}
 	if _, err := parseProducerPerformance("org.apache.kafka.common.errors.TimeoutException"); err == nil {
 		t.Error("a text without a summary was read")
+	}
+}
+
+func TestParseConsumerPerformance(t *testing.T) {
+	const text = "2026-11-30 07:20:01:123, 2026-11-30 07:20:04:123, 1024.0000, 341.3333, 1048576, 349525.3333, 1100, 1900, 538.9474, 551882.1053\n"
+	records, perSecond, err := parseConsumerPerformance(text)
+	if records != 1048576 || perSecond != 551882.1053 || err != nil {
+		t.Errorf("%d records, %v records/s, %v", records, perSecond, err)
+	}
+	if _, _, err := parseConsumerPerformance("WARNING: Exiting before consuming the expected number of records\n"); err == nil {
+		t.Error("a text without a summary was read")
+	}
+}
+
+// TestPipelineEnds: a pipeline ends without an error when enough has been answered, although more is on the way.
+func TestPipelineEnds(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	f := startFake(t, 0, 1)
+	frames := recoveryFrames([]topic{f.topic(3)}, load{recordBytes: 100, batchBytes: 1000, acks: -1})
+	conn, err := dial(ctx, f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := int64(0)
+	err = pipeline(ctx, conn, 5, func(int) []byte { return frames[0].bytes }, func(_ int, took time.Duration) bool {
+		if took <= 0 {
+			t.Error("an answer before its request")
+		}
+		answered += frames[0].records
+		return answered < 1000
+	})
+	if err != nil || answered < 1000 || f.records.Load() < answered {
+		t.Errorf("%d records answered, the broker had %d: %v", answered, f.records.Load(), err)
+	}
+}
+
+// TestChart: the chart is a well-formed document that has every figure and both systems.
+func TestChart(t *testing.T) {
+	systems := []system{{name: "a<b"}, {name: "c"}}
+	var r results
+	r.add(workload{name: "w"}, "a<b", []figure{{"speed", "MB/s", false, 3}, {"none", "", true, 0}})
+	r.add(workload{name: "w"}, "c", []figure{{"speed", "MB/s", false, 6}})
+	text := chart(systems, r.rows)
+	for d := xml.NewDecoder(strings.NewReader(text)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+	}
+	for _, want := range []string{"speed, MB/s", "ratio 0.50, more is better", "a&lt;b", "none"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 }
 

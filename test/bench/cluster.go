@@ -59,7 +59,11 @@ func (c *cluster) settle() error {
 // onTopic runs f with a new topic, which it deletes afterwards. Every broker has a replica of every partition, and they
 // lead in turns.
 func (c *cluster) onTopic(ctx context.Context, f func(topic) ([]figure, error)) ([]figure, error) {
-	to, err := c.createTopic(ctx, fmt.Sprintf("bench-%d", time.Now().UnixNano()), partitions)
+	return c.onTopicOf(ctx, partitions, f)
+}
+
+func (c *cluster) onTopicOf(ctx context.Context, n int32, f func(topic) ([]figure, error)) ([]figure, error) {
+	to, err := c.createTopic(ctx, fmt.Sprintf("bench-%d", time.Now().UnixNano()), n)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +79,7 @@ func (c *cluster) onTopic(ctx context.Context, f func(topic) ([]figure, error)) 
 
 // measure runs a client against the brokers and returns what both of them did.
 func (c *cluster) measure(client func() (outcome, error)) ([]figure, error) {
-	cpu, written, err := c.usage()
+	before, err := c.usage()
 	if err != nil {
 		return nil, err
 	}
@@ -85,12 +89,12 @@ func (c *cluster) measure(client func() (outcome, error)) ([]figure, error) {
 	}
 	// What the brokers still do for these records in the background belongs to them.
 	time.Sleep(200 * time.Millisecond)
-	cpuAfter, writtenAfter, err := c.usage()
+	after, err := c.usage()
 	if err != nil {
 		return nil, err
 	}
 	gigabytes := float64(o.bytes) / 1e9
-	spent := (cpuAfter - cpu).Seconds()
+	spent := (after.cpu - before.cpu).Seconds()
 	figures := []figure{
 		{"broker CPU per GB", "s", true, spent / gigabytes},
 		{"broker CPU per million records", "s", true, spent / float64(o.records) * 1e6},
@@ -102,21 +106,33 @@ func (c *cluster) measure(client func() (outcome, error)) ([]figure, error) {
 		{"latency p99", "ms", true, milliseconds(o.latency.p99)},
 		{"latency p99.9", "ms", true, milliseconds(o.latency.p999)},
 	}
-	return append(figures, figure{"bytes written per byte", "", true, float64(writtenAfter-written) / float64(o.bytes)}), nil
+	if o.requests > 0 {
+		figures = append(figures, figure{"read and write calls per request", "", true, float64(after.calls-before.calls) / float64(o.requests)})
+	}
+	return append(figures, figure{"bytes written per byte", "", true, float64(after.written-before.written) / float64(o.bytes)}), nil
 }
 
 // usage is what all brokers have used so far.
-func (c *cluster) usage() (cpu time.Duration, written int64, err error) {
+type usage struct {
+	cpu            time.Duration
+	written, calls int64 // bytes written; calls of the kernel to read and write
+}
+
+func (c *cluster) usage() (u usage, err error) {
 	for _, b := range c.brokers {
-		spent, err := cpuTime(b.Pid())
+		cpu, err := cpuTime(b.Pid())
 		if err != nil {
-			return 0, 0, err
+			return usage{}, err
 		}
-		wrote, err := bytesWritten(b.Pid())
+		written, err := bytesWritten(b.Pid())
 		if err != nil {
-			return 0, 0, err
+			return usage{}, err
 		}
-		cpu, written = cpu+spent, written+wrote
+		calls, err := syscalls(b.Pid())
+		if err != nil {
+			return usage{}, err
+		}
+		u.cpu, u.written, u.calls = u.cpu+cpu, u.written+written, u.calls+calls
 	}
-	return cpu, written, nil
+	return u, nil
 }

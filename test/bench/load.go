@@ -8,19 +8,22 @@ import (
 
 // load describes records to produce, whoever produces them.
 type load struct {
-	recordBytes int     // of each record's value; keys are null
+	recordBytes int     // of each record's value
+	keyBytes    int     // of each record's key; 0: keys are null
 	batchBytes  int     // batch.size: what a batch holds at most, unless one record is larger
 	records     int64   // how many, rounded to whole requests by the replayer
 	acks        int16   // -1, 0 or 1
 	rate        float64 // records per second; 0: as fast as answers come
 	connections int     // of the replayer; the Java client has one
 	depth       int     // requests on the way at once, per connection (max.in.flight.requests.per.connection)
+	variants    int     // different frames that a connection of the replayer sends in turn; 0: frameVariants
 }
 
 // outcome is what a client saw of one run. Bytes are those of record values.
 type outcome struct {
 	records   int64 // all that were sent or read, warm-up of the client included
 	bytes     int64
+	requests  int64         // of the replayer; 0: not known
 	perSecond float64       // records per second in the part of the run that counts
 	clientCPU time.Duration // of the client, start included
 	latency   latencies

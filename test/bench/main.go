@@ -5,10 +5,10 @@
 // nobody needs to trust a client of ours. Beside every throughput stands the CPU that broker and client spent, because on
 // a machine that they share the client sets the ceiling.
 //
-// Files: workload.go (what is measured on one broker), failover.go and partitions.go (on a cluster of three), groups.go and
+// Files: workload.go (what is measured on one broker), paced.go (latencies), many.go (many producers, partitions, connections), recovery.go, failover.go and partitions.go (on a cluster of three), groups.go and
 // member.go (on a coordinator), system.go, cluster.go and topic.go (on what), rounds.go (in which order), load.go (words for both sides),
 // replay.go with replay_produce.go and replay_fetch.go (the replayer), java.go (Kafka's tools), proc_linux.go (what a
-// process used), report.go (the table), profile.go (CPU profiles of moldau), stage.go (the harness outside of tests).
+// process used), report.go (the table), chart.go (the charts), profile.go (CPU profiles of moldau), stage.go (the harness outside of tests).
 //
 // docs/benchmarks.md says how to run it and how to read it.
 package main
@@ -47,8 +47,9 @@ func run(ctx context.Context, args []string) error {
 		on       = flags.String("systems", "moldau,kafka", "comma-separated names of systems; the first two are compared")
 		output   = flags.String("output", "table", "table or json")
 		dir      = flags.String("dir", os.TempDir(), "folder for data; its disk is part of what is measured")
+		charts   = flags.String("charts", "", "folder for a chart (SVG) of each workload")
 		profiles = flags.String("profiles", "", "folder for CPU profiles of moldau, taken in the last round")
-		parts    = flags.Int("partitions", 0, "partitions of cluster-partitions (default 10000, with -quick 1000)")
+		parts    = flags.Int("partitions", 0, "partitions of the workloads that say so (default 10000, with -quick 1000)")
 		members  = flags.Int("members", 0, "members of groups (default 1000)")
 		list     = flags.Bool("list", false, "list workloads and systems")
 	)
@@ -92,6 +93,11 @@ func run(ctx context.Context, args []string) error {
 	m.Processors, m.Go, m.Kafka = runtime.GOMAXPROCS(0), runtime.Version(), harness.KafkaVersion
 	if err := b.run(ctx); err != nil {
 		return err
+	}
+	if *charts != "" {
+		if err := b.writeCharts(*charts); err != nil {
+			return err
+		}
 	}
 	command := strings.Join(append([]string{"go run ./test/bench"}, args...), " ")
 	if *output == "json" {

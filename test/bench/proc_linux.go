@@ -24,6 +24,39 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
+// ownCPU is cpuTime of this process, which is a client.
+func ownCPU() (time.Duration, error) { return cpuTime(os.Getpid()) }
+
+// syscalls is how often a process has called the kernel to read or to write, sockets included. Other calls are not counted.
+func syscalls(pid int) (int64, error) {
+	path := fmt.Sprintf("/proc/%d/io", pid)
+	reads, err := procField(path, "syscr:")
+	if err != nil {
+		return 0, err
+	}
+	writes, err := procField(path, "syscw:")
+	return reads + writes, err
+}
+
+// forgetPages drops a file's clean pages from the page cache.
+func forgetPages(f *os.File) error { return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }
+
+// raiseDescriptors lets this process, and those that it starts, open so many files.
+func raiseDescriptors(n uint64) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	if limit.Cur >= n {
+		return nil
+	}
+	limit.Cur, limit.Max = n, max(limit.Max, n)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("%d open files are needed (ulimit -n): %w", n, err)
+	}
+	return nil
+}
+
 // bytesWritten is what a process has caused to be written to the disk, at the time it dirtied the page cache.
 func bytesWritten(pid int) (int64, error) {
 	return procField(fmt.Sprintf("/proc/%d/io", pid), "write_bytes:")

@@ -4,12 +4,17 @@ package main
 
 import (
 	"errors"
+	"os"
 	"time"
 )
 
 var errLinux = errors.New("the benchmark reads /proc and runs on Linux only")
 
 func cpuTime(int) (time.Duration, error)          { return 0, errLinux }
+func ownCPU() (time.Duration, error)              { return 0, errLinux }
+func syscalls(int) (int64, error)                 { return 0, errLinux }
+func forgetPages(*os.File) error                  { return errLinux }
+func raiseDescriptors(uint64) error               { return errLinux }
 func bytesWritten(int) (int64, error)             { return 0, errLinux }
 func memory(int) (rss, pss int64, err error)      { return 0, 0, errLinux }
 func settle(string) error                         { return errLinux }

@@ -31,20 +31,14 @@ func recoveryRun(n int) func(context.Context, harness.T, *cluster, scale) ([]fig
 		if _, err := b.start(ctx, t); err != nil {
 			return nil, err
 		}
-		var topics []topic
-		began := time.Now()
-		for i := 0; i < n; i += topicPartitions {
-			to, err := c.createTopic(ctx, fmt.Sprintf("recovery-%d", i), int32(min(n-i, topicPartitions)))
-			if err != nil {
-				return nil, err
-			}
-			topics = append(topics, to)
+		topics, created, err := c.createMany(ctx, "recovery", n)
+		if err != nil {
+			return nil, err
 		}
-		created := time.Since(began)
 		if err := b.killUnderLoad(ctx, t, topics, s.bytes); err != nil {
 			return nil, err
 		}
-		began = time.Now()
+		began := time.Now()
 		b.Spawn(t)
 		p, err := awaitWritable(ctx, b.addr, topics)
 		if err != nil {
@@ -65,11 +59,17 @@ func recoveryRun(n int) func(context.Context, harness.T, *cluster, scale) ([]fig
 	}
 }
 
+// producedFrame is an encoded Produce request.
+type producedFrame struct {
+	bytes   []byte
+	records int64
+}
+
 // recoveryFrames are requests that carry a batch for each of some partitions of one topic, and that topic's for all.
-func recoveryFrames(topics []topic, l load) [][]byte {
+func recoveryFrames(topics []topic, l load) []producedFrame {
 	random := rand.NewChaCha8([32]byte{1})
 	value := make([]byte, l.recordBytes)
-	var all [][]byte
+	var all []producedFrame
 	for first := int32(0); ; first += framePartitions {
 		some := false
 		for _, t := range topics {
@@ -81,7 +81,13 @@ func recoveryFrames(topics []topic, l load) [][]byte {
 			for i := first; i < min(first+framePartitions, t.partitions); i++ {
 				wanted = append(wanted, i)
 			}
-			all = append(all, produceFrame(t, wanted, l.acks, func() []byte { return buildBatch(l, value, random) }))
+			var f producedFrame
+			f.bytes = produceFrame(t, wanted, l.acks, func() []byte {
+				b := buildBatch(l, nil, value, random)
+				f.records += int64(b.Count())
+				return b
+			})
+			all = append(all, f)
 		}
 		if !some {
 			return all
@@ -118,17 +124,18 @@ func (b *broker) killUnderLoad(ctx context.Context, t harness.T, topics []topic,
 	answered := int64(0)
 	loaded := make(chan error, 1)
 	go func() {
-		_, err := onConnections(ctx, slices.Repeat([]string{b.addr}, connections), func(ctx context.Context, at int, conn net.Conn) ([]time.Duration, error) {
+		_, _, err := onConnections(ctx, slices.Repeat([]string{b.addr}, connections), func(ctx context.Context, at int, conn net.Conn, _ time.Time) ([]time.Duration, error) {
 			return nil, pipeline(ctx, conn, l.depth, func(n int) []byte {
-				return frames[(n*connections+at)%len(frames)]
-			}, func(frame int) {
+				return frames[(n*connections+at)%len(frames)].bytes
+			}, func(frame int, _ time.Duration) bool {
 				mu.Lock()
 				defer mu.Unlock()
 				before := answered
-				answered += int64(len(frames[(frame*connections+at)%len(frames)]))
+				answered += int64(len(frames[(frame*connections+at)%len(frames)].bytes))
 				if before < bytes && answered >= bytes {
 					close(enough)
 				}
+				return true // until the kill
 			})
 		})
 		loaded <- err
@@ -144,11 +151,19 @@ func (b *broker) killUnderLoad(ctx context.Context, t harness.T, topics []topic,
 	return nil
 }
 
-// pipeline keeps depth requests on the way until the connection ends; done is told of each answer without an error.
-func pipeline(ctx context.Context, conn net.Conn, depth int, frame func(n int) []byte, done func(n int)) error {
+// pipeline keeps depth Produce requests on the way until the connection ends, or until done, which is told of each answer without
+// an error, and how long it took, wants no more.
+func pipeline(ctx context.Context, conn net.Conn, depth int, frame func(n int) []byte, done func(n int, took time.Duration) bool) error {
+	resp := kmsg.NewPtrProduceResponse()
+	return pipelineOf(ctx, conn, depth, frame, func(answer []byte) error { return checkProduce(answer, resp) }, done)
+}
+
+// pipelineOf is pipeline for requests of any kind, whose answers check judges.
+func pipelineOf(ctx context.Context, conn net.Conn, depth int, frame func(n int) []byte, check func(answer []byte) error, done func(n int, took time.Duration) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	slots := make(chan struct{}, depth)
+	since := make(chan time.Time, depth)
 	sent := make(chan error, 1)
 	go func() {
 		for n := 0; ; n++ {
@@ -158,6 +173,7 @@ func pipeline(ctx context.Context, conn net.Conn, depth int, frame func(n int) [
 				return
 			case slots <- struct{}{}:
 			}
+			since <- time.Now() // has as much room as there are slots
 			if _, err := conn.Write(frame(n)); err != nil {
 				sent <- err
 				return
@@ -165,22 +181,39 @@ func pipeline(ctx context.Context, conn net.Conn, depth int, frame func(n int) [
 		}
 	}()
 	answers := newFrameReader(conn)
-	resp := kmsg.NewPtrProduceResponse()
+	enough := false
 	err := func() error {
 		for n := 0; ; n++ {
-			if err := readProduce(answers, resp); err != nil {
+			answer, err := answers.next()
+			if err != nil {
 				return err
 			}
-			if err := produceError(resp); err != nil {
+			took := time.Since(<-since)
+			if err := check(answer); err != nil {
 				return err
 			}
-			done(n)
+			if enough = !done(n, took); enough {
+				return nil
+			}
 			<-slots
 		}
 	}()
 	cancel()
 	conn.Close()
-	return firstCause([]error{err, <-sent})
+	sendErr := <-sent
+	if enough {
+		return nil // what was on the way is cut off
+	}
+	return firstCause([]error{err, sendErr})
+}
+
+// checkProduce returns what a Produce answer tells.
+func checkProduce(answer []byte, resp *kmsg.ProduceResponse) error {
+	resp.SetVersion(produceVersion)
+	if _, err := wire.ReadResponse(answer, resp); err != nil {
+		return err
+	}
+	return produceError(resp)
 }
 
 func readProduce(answers *frameReader, resp *kmsg.ProduceResponse) error {

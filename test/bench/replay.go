@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"moldau/internal/wire"
 )
 
@@ -17,34 +19,83 @@ const (
 	fetchVersion   = 17
 )
 
-// onConnections runs one function on a connection to each of some addresses at a time, until all return or one fails, and
-// joins what they measured.
-func onConnections(ctx context.Context, addrs []string, run func(ctx context.Context, i int, conn net.Conn) ([]time.Duration, error)) ([]time.Duration, error) {
+// onConnections connects to each of some addresses, runs one function on each connection at a time, until all return or one fails,
+// and joins what they measured. Its time begins when the last connection has been greeted: a broker that a thousand clients
+// dial at once lets some of them wait at the door, which is another thing to measure.
+func onConnections(ctx context.Context, addrs []string, run func(ctx context.Context, i int, conn net.Conn, began time.Time) ([]time.Duration, error)) ([]time.Duration, time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	conns, err := connect(ctx, addrs)
+	if err != nil {
+		return nil, 0, err
+	}
 	var (
 		wg       sync.WaitGroup
 		measured = make([][]time.Duration, len(addrs))
 		errs     = make([]error, len(addrs))
+		began    = time.Now()
 	)
-	for i, addr := range addrs {
+	for i, conn := range conns {
 		wg.Go(func() {
-			conn, err := dial(ctx, addr)
-			if err == nil {
-				measured[i], err = run(ctx, i, conn)
-				conn.Close()
-			}
-			if errs[i] = err; err != nil {
+			measured[i], errs[i] = run(ctx, i, conn, began)
+			conn.Close()
+			if errs[i] != nil {
 				cancel()
 			}
 		})
 	}
 	wg.Wait()
+	took := time.Since(began)
 	var all []time.Duration
 	for _, m := range measured {
 		all = append(all, m...)
 	}
-	return all, firstCause(errs)
+	return all, took, firstCause(errs)
+}
+
+// connect connects to all addresses, a few at a time.
+func connect(ctx context.Context, addrs []string) ([]net.Conn, error) {
+	var (
+		wg    sync.WaitGroup
+		conns = make([]net.Conn, len(addrs))
+		errs  = make([]error, min(16, len(addrs)))
+	)
+	for w := range errs {
+		wg.Go(func() {
+			for i := w; i < len(addrs) && errs[w] == nil; i += len(errs) {
+				conns[i], errs[w] = greet(ctx, addrs[i])
+			}
+		})
+	}
+	wg.Wait()
+	err := firstCause(errs)
+	if err != nil {
+		for _, conn := range conns {
+			if conn != nil {
+				conn.Close()
+			}
+		}
+	}
+	return conns, err
+}
+
+// greet connects and asks for ApiVersions, as clients do first.
+func greet(ctx context.Context, addr string) (net.Conn, error) {
+	conn, err := dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.SetVersion(3)
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "moldau-bench", "1"
+	if _, err = conn.Write(wire.AppendRequest(nil, 1, nil, req)); err == nil {
+		_, err = wire.ReadFrame(conn, 1<<20, nil)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // firstCause prefers an error that is not the echo of another connection's: those see their connection closed.

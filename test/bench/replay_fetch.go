@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -29,13 +28,12 @@ type reading struct {
 
 // replayFetch reads a topic with Fetch requests over plain TCP. It looks at the headers of batches, never at records.
 func replayFetch(ctx context.Context, addr string, t topic, rd reading) (outcome, error) {
-	cpuBefore, err := cpuTime(os.Getpid())
+	cpuBefore, err := ownCPU()
 	if err != nil {
 		return outcome{}, err
 	}
 	var records atomic.Int64
-	began := time.Now()
-	latency, err := onConnections(ctx, slices.Repeat([]string{addr}, rd.connections), func(ctx context.Context, i int, conn net.Conn) ([]time.Duration, error) {
+	latency, took, err := onConnections(ctx, slices.Repeat([]string{addr}, rd.connections), func(ctx context.Context, i int, conn net.Conn, _ time.Time) ([]time.Duration, error) {
 		r := &fetchReplay{reading: rd, topic: t, conn: conn, answers: newFrameReader(conn)}
 		for p := int32(i); p < t.partitions; p += int32(rd.connections) {
 			r.partitions = append(r.partitions, p)
@@ -49,19 +47,19 @@ func replayFetch(ctx context.Context, addr string, t topic, rd reading) (outcome
 		}
 		return r.latency, nil
 	})
-	took := time.Since(began)
 	if err != nil {
 		return outcome{}, fmt.Errorf("read %s: %w", t.name, err)
 	}
 	if want := rd.records * int64(rd.passes); records.Load() != want {
 		return outcome{}, fmt.Errorf("read %s: %d records, %d were written", t.name, records.Load(), want)
 	}
-	cpuAfter, err := cpuTime(os.Getpid())
+	cpuAfter, err := ownCPU()
 	if err != nil {
 		return outcome{}, err
 	}
 	return outcome{
 		records:   records.Load(),
+		requests:  int64(len(latency)),
 		bytes:     records.Load() * int64(rd.recordBytes),
 		perSecond: float64(records.Load()) / took.Seconds(),
 		clientCPU: cpuAfter - cpuBefore,

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,9 +34,9 @@ type frames struct {
 // random bytes from the seed.
 func encodeProduce(l load, t topic, partitions []int32, seed uint64) frames {
 	random := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
-	value := make([]byte, l.recordBytes)
+	value, key := make([]byte, l.recordBytes), make([]byte, l.keyBytes)
 	var f frames
-	for range frameVariants {
+	for range cmp.Or(l.variants, frameVariants) {
 		req := kmsg.NewPtrProduceRequest()
 		req.SetVersion(produceVersion)
 		req.Acks, req.TimeoutMillis = l.acks, 30_000
@@ -46,7 +46,7 @@ func encodeProduce(l load, t topic, partitions []int32, seed uint64) frames {
 		for _, i := range partitions {
 			p := kmsg.NewProduceRequestTopicPartition()
 			p.Partition = i
-			b := buildBatch(l, value, random)
+			b := buildBatch(l, key, value, random)
 			p.Records = b
 			f.records += int64(b.Count())
 			to.Partitions = append(to.Partitions, p)
@@ -59,14 +59,19 @@ func encodeProduce(l load, t topic, partitions []int32, seed uint64) frames {
 }
 
 // buildBatch makes a batch as full as the load's batchBytes allow, with one record at least.
-func buildBatch(l load, value []byte, random *rand.ChaCha8) batch.Batch {
+func buildBatch(l load, key, value []byte, random *rand.ChaCha8) batch.Batch {
 	// A record costs up to 21 bytes beside key and value: what Java's producer reckons with (DefaultRecord.MAX_RECORD_OVERHEAD).
 	const recordOverhead = 21
 	builder := batch.NewBuilder(batch.BuildOptions{})
 	now := time.Now().UnixMilli()
-	for builder.Count() == 0 || builder.Size()+recordOverhead+len(value) <= l.batchBytes {
+	for builder.Count() == 0 || builder.Size()+recordOverhead+len(key)+len(value) <= l.batchBytes {
 		_, _ = random.Read(value)
-		builder.Add(batch.Record{Timestamp: now, Value: value})
+		r := batch.Record{Timestamp: now, Value: value}
+		if len(key) > 0 {
+			_, _ = random.Read(key)
+			r.Key = key
+		}
+		builder.Add(r)
 	}
 	return builder.Build()
 }
@@ -92,25 +97,24 @@ func replayProduce(ctx context.Context, t topic, l load) (outcome, error) {
 	if l.rate > 0 {
 		r.interval = time.Duration(float64(perFrame) / l.rate * float64(time.Second))
 	}
-	cpuBefore, err := cpuTime(os.Getpid())
+	cpuBefore, err := ownCPU()
 	if err != nil {
 		return outcome{}, err
 	}
-	r.began = time.Now()
-	latency, err := onConnections(ctx, addrs, func(ctx context.Context, i int, conn net.Conn) ([]time.Duration, error) {
-		return r.stream(ctx, conn, all[i].encoded)
+	latency, took, err := onConnections(ctx, addrs, func(ctx context.Context, i int, conn net.Conn, began time.Time) ([]time.Duration, error) {
+		return r.stream(ctx, conn, all[i].encoded, began)
 	})
-	took := time.Since(r.began)
 	if err != nil {
 		return outcome{}, fmt.Errorf("replay to %s: %w", t.name, err)
 	}
-	cpuAfter, err := cpuTime(os.Getpid())
+	cpuAfter, err := ownCPU()
 	if err != nil {
 		return outcome{}, err
 	}
 	records := r.total * perFrame
 	return outcome{
 		records:   records,
+		requests:  r.total,
 		bytes:     records * int64(l.recordBytes),
 		perSecond: float64(records) / took.Seconds(),
 		clientCPU: cpuAfter - cpuBefore,
@@ -122,7 +126,6 @@ type produceReplay struct {
 	load     load
 	total    int64 // frames
 	taken    atomic.Int64
-	began    time.Time
 	interval time.Duration // between the times at which frames are due, over all connections; 0: as fast as answers come
 }
 
@@ -134,9 +137,9 @@ func (r *produceReplay) take() (int64, bool) {
 
 // stream sends frames over one connection until none is left to take, and returns the time from when each was due to its
 // answer.
-func (r *produceReplay) stream(ctx context.Context, conn net.Conn, encoded [][]byte) ([]time.Duration, error) {
+func (r *produceReplay) stream(ctx context.Context, conn net.Conn, encoded [][]byte, began time.Time) ([]time.Duration, error) {
 	if r.load.acks == 0 {
-		return nil, r.send(ctx, conn, encoded, nil, nil)
+		return nil, r.send(ctx, conn, encoded, began, nil, nil)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -147,7 +150,7 @@ func (r *produceReplay) stream(ctx context.Context, conn net.Conn, encoded [][]b
 		sender  sync.WaitGroup
 	)
 	sender.Go(func() {
-		sendErr = r.send(ctx, conn, encoded, slots, due)
+		sendErr = r.send(ctx, conn, encoded, began, slots, due)
 		close(due)
 	})
 	latency, err := r.receive(conn, slots, due)
@@ -159,7 +162,7 @@ func (r *produceReplay) stream(ctx context.Context, conn net.Conn, encoded [][]b
 	return latency, firstCause([]error{err, sendErr})
 }
 
-func (r *produceReplay) send(ctx context.Context, conn net.Conn, encoded [][]byte, slots chan<- struct{}, due chan<- time.Time) error {
+func (r *produceReplay) send(ctx context.Context, conn net.Conn, encoded [][]byte, began time.Time, slots chan<- struct{}, due chan<- time.Time) error {
 	for {
 		n, ok := r.take()
 		if !ok {
@@ -167,7 +170,7 @@ func (r *produceReplay) send(ctx context.Context, conn net.Conn, encoded [][]byt
 		}
 		var at time.Time
 		if r.interval > 0 {
-			at = r.began.Add(time.Duration(n) * r.interval)
+			at = began.Add(time.Duration(n) * r.interval)
 			if err := sleepUntil(ctx, at); err != nil {
 				return err
 			}

@@ -37,18 +37,20 @@ type scale struct {
 	idle    time.Duration // before memory is read
 	bytes   int64         // of record values in a run
 	passes  int           // over the topic in a catch-up read
+	paced   time.Duration // of a paced load
 	timeout time.Duration // of one run
 	// of the workloads that need them
 	partitions int32
 	members    int
+	roundTrips int // records of an end-to-end run
 }
 
 func fullScale() scale {
-	return scale{rounds: 5, warm: 60 * time.Second, idle: 10 * time.Second, bytes: 1 << 30, passes: 4, timeout: 20 * time.Minute, partitions: 10_000, members: 1000}
+	return scale{rounds: 5, warm: 60 * time.Second, idle: 10 * time.Second, bytes: 1 << 30, passes: 4, paced: 30 * time.Second, roundTrips: 10_000, timeout: 20 * time.Minute, partitions: 10_000, members: 1000}
 }
 
 func quickScale() scale {
-	return scale{rounds: 3, warm: 10 * time.Second, idle: 10 * time.Second, bytes: 192 << 20, passes: 4, timeout: 10 * time.Minute, partitions: 1000, members: 1000}
+	return scale{rounds: 3, warm: 10 * time.Second, idle: 10 * time.Second, bytes: 192 << 20, passes: 4, paced: 10 * time.Second, roundTrips: 5_000, timeout: 10 * time.Minute, partitions: 1000, members: 1000}
 }
 
 // allWorkloads are what -only may name, in the order in which they run.
@@ -68,6 +70,19 @@ func allWorkloads() []workload {
 			full:  true,
 			nodes: 1,
 			run:   recoveryRun(n),
+		})
+	}
+	for _, client := range []string{"replay", "java"} {
+		l := load{recordBytes: 100, batchBytes: 1, acks: -1, connections: 1, depth: 5}
+		list = append(list, workload{
+			name:  client + "-produce-tiny",
+			about: clientAbout(client) + ": records of 100 bytes, batch.size 1, so one record per batch, 6 partitions, acks=all; one record for 2 KiB of -mb",
+			full:  true,
+			nodes: 1,
+			run: func(ctx context.Context, t harness.T, c *cluster, s scale) ([]figure, error) {
+				s.bytes = s.bytes / 2048 * int64(l.recordBytes)
+				return produceRun(client, l)(ctx, t, c, s)
+			},
 		})
 	}
 	for _, size := range []struct {
@@ -94,6 +109,8 @@ func allWorkloads() []workload {
 		nodes: 1,
 		run:   runFetch,
 	})
+	list = append(list, javaConsumeWorkload())
+	list = append(append(list, pacedWorkloads()...), manyWorkloads()...)
 	return append(append(list, clusterWorkloads()...), groupWorkload())
 }
 
@@ -119,12 +136,7 @@ func produceRun(client string, l load) func(context.Context, harness.T, *cluster
 		l := l
 		l.records = s.bytes / int64(l.recordBytes)
 		return c.onTopic(ctx, func(to topic) ([]figure, error) {
-			return c.measure(func() (outcome, error) {
-				if client == "java" {
-					return javaProduce(ctx, harness.ApacheKafka(t, harness.KafkaVersion), c.addrs(), to, l)
-				}
-				return replayProduce(ctx, to, l)
-			})
+			return c.measure(func() (outcome, error) { return producer(ctx, t, c, client, to, l) })
 		})
 	}
 }
