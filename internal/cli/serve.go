@@ -5,13 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"moldau/internal/config"
 	"moldau/internal/node"
+	"moldau/internal/storage"
+	"moldau/internal/vfs"
 )
 
 // running is a node as serve drives it. *node.Node is one.
@@ -77,7 +82,7 @@ func (a *app) serve(ctx context.Context, files, overrides []string) error {
 
 // readConfig reads the file, if there is one, and the environment, and checks everything.
 func (a *app) readConfig(files, overrides []string) (*config.Config, []config.Warning, error) {
-	src := config.Source{Env: a.env, Overrides: overrides}
+	src := config.Source{Env: a.env, Overrides: overrides, Here: isThisMachine}
 	if len(files) > 0 {
 		text, err := os.ReadFile(files[0])
 		if err != nil {
@@ -86,10 +91,38 @@ func (a *app) readConfig(files, overrides []string) (*config.Config, []config.Wa
 		src.File, src.Text = files[0], text
 	}
 	loaded, warnings, err := config.Load(src)
+	if err == nil && loaded.Node().MadeUpID {
+		if id, ok := storage.KeptNodeID(vfs.NewOS(), loaded.Node().Storage.Dirs); ok && id != loaded.Node().ID {
+			src.Overrides = append(slices.Clone(overrides), fmt.Sprintf("node.id=%d", id))
+			loaded, warnings, err = config.Load(src)
+		}
+	}
 	if err != nil {
 		return nil, warnings, fmt.Errorf("the configuration is wrong:\n%w", err)
 	}
 	return loaded, warnings, nil
+}
+
+// isThisMachine tells whether a host in zookeeper.connect is the machine that this process runs on: it has the machine's name,
+// or an address of one of its interfaces.
+func isThisMachine(host string) bool {
+	if name, err := os.Hostname(); err == nil && strings.EqualFold(name, host) {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return false
+	}
+	interfaces, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(interfaces, func(own net.Addr) bool {
+		ip, _, err := net.ParseCIDR(own.String())
+		return err == nil && slices.Contains(found, ip.String())
+	})
 }
 
 // start starts the node. A signal meanwhile gives the start up, which is what was asked for and no failure.

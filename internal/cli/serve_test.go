@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"moldau/internal/config"
+	"moldau/internal/kafka"
 	"moldau/internal/node"
 	"moldau/internal/vfs"
 )
@@ -235,6 +236,51 @@ func TestOverridesReachTheNode(t *testing.T) {
 		}
 		if out := i.stdout.String(); strings.Contains(out, "is ready") || !strings.HasPrefix(out, `{"time":`) {
 			t.Errorf("%v: JSON was asked for: %s", args, out)
+		}
+	}
+}
+
+// TestFileFromBeforeKRaft: a file of Kafka 1.1 without broker.id starts a node, whose number is that of its place in
+// zookeeper.connect until its directories have another.
+func TestFileFromBeforeKRaft(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := t.TempDir()
+	file := filepath.Join(t.TempDir(), "server.properties")
+	text := "log.dirs=" + data + "\nzookeeper.connect=192.0.2.1:2181," + host + ":2181\nzookeeper.connection.timeout.ms=6000\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := func() config.Node {
+		i := newInvocation()
+		close(i.node.release)
+		code := i.run("serve", file)
+		<-i.node.started
+		i.signals <- syscall.SIGTERM
+		if c := <-code; c != 0 {
+			t.Fatalf("exit code %d: %s", c, i.stderr)
+		}
+		return i.node.cfg
+	}
+	cfg := start()
+	if cfg.ID != 1002 || len(cfg.Quorum.Bootstrap) != 2 || len(cfg.ZooKeeper.Listeners) != 1 || cfg.ZooKeeper.Listeners[0].Port != 2181 {
+		t.Errorf("node %d, bootstrap %v, ZooKeeper %v", cfg.ID, cfg.Quorum.Bootstrap, cfg.ZooKeeper)
+	}
+	meta := "version=1\ncluster.id=c\nnode.id=1007\ndirectory.id=" + kafka.NewUUID().String() + "\n"
+	if err := os.WriteFile(filepath.Join(data, "meta.properties"), []byte(meta), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if cfg := start(); cfg.ID != 1007 {
+		t.Errorf("node %d, whose directories are those of 1007", cfg.ID)
+	}
+}
+
+func TestThisMachine(t *testing.T) {
+	for host, want := range map[string]bool{"127.0.0.1": true, "192.0.2.1": false, "no-such-host.invalid": false} {
+		if got := isThisMachine(host); got != want {
+			t.Errorf("isThisMachine(%q) = %v", host, got)
 		}
 	}
 }

@@ -10,8 +10,13 @@ import (
 
 // assemble fills the typed struct and checks what only several keys together can tell.
 func (l *loader) assemble() Node {
+	quorum := l.quorum()
+	z := l.ensemble(quorum)
+	if len(quorum.Voters) == 0 && len(quorum.Bootstrap) == 0 {
+		quorum.Bootstrap = l.formWith(z)
+	}
 	n := Node{
-		ID:        l.nodeID(),
+		Quorum:    quorum,
 		Rack:      l.text("broker.rack"),
 		ClusterID: l.text("cluster.id"),
 		Log:       Logging{Format: l.text("log.format"), Level: l.text("log.level")},
@@ -77,9 +82,10 @@ func (l *loader) assemble() Node {
 	if n.Groups.Codec < 0 || n.Groups.Codec > 4 {
 		l.fault("offsets.topic.compression.codec", "want 0 none, 1 gzip, 2 snappy, 3 lz4 or 4 zstd")
 	}
-	n.Quorum = l.quorum()
+	n.ID, n.MadeUpID = l.nodeID(z)
 	n.Roles = l.roles(n)
-	n.Network = l.network(n)
+	n.Network = l.network(n, z)
+	n.ZooKeeper = l.zookeeper(z, n.Network)
 	n.HTTP = l.http()
 	n.Storage = l.storage()
 	if n.Session.HeartbeatMs < 1 || n.Session.HeartbeatMs >= n.Session.TimeoutMs {
@@ -89,18 +95,26 @@ func (l *loader) assemble() Node {
 	return n
 }
 
-// nodeID mirrors KafkaConfig.populateSynonyms: either key sets the other.
-func (l *loader) nodeID() kafka.NodeID {
+// nodeID mirrors KafkaConfig.populateSynonyms: either key sets the other. A file with zookeeper.connect needs neither.
+func (l *loader) nodeID(z ensemble) (id kafka.NodeID, madeUp bool) {
 	node, broker := l.int32("node.id"), l.int32("broker.id")
 	switch {
-	case !l.given("broker.id"):
-		return node
-	case broker < 0:
-		l.fault("broker.id", "want 0 or more: ids are given, never made up")
-	case l.given("node.id") && node != broker:
+	case l.given("broker.id") && broker < -1:
+		l.fault("broker.id", "want 0 or more; -1, with zookeeper.connect, lets the node's place there decide")
+	case l.given("node.id") && l.given("broker.id") && node != broker && (broker >= 0 || len(z.hosts) == 0):
 		l.fault("broker.id", "is not the same as node.id, which is %d; take broker.id out", node)
+	case l.given("node.id"):
+		return node, false
+	case broker >= 0:
+		return broker, false
+	case z.self >= 0:
+		return l.madeUpID(z), true
+	case len(z.hosts) > 0:
+		l.fault("broker.id", "give this node a number that no other has: it has no place in zookeeper.connect that could tell")
+	case l.given("broker.id"):
+		l.fault("broker.id", "want 0 or more: without zookeeper.connect ids are given, never made up")
 	}
-	return broker
+	return node, false
 }
 
 func (l *loader) replicationFactor() int16 {

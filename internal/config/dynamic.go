@@ -59,10 +59,10 @@ func (c *Config) Dynamic(own, all map[string]string) (next *Config, idle []strin
 
 // over lays dynamic settings, each good by itself, over the static ones.
 func (c *Config) over(own, all map[string]string) (*Config, error) {
-	next := &Config{static: c.static, own: own, all: all, set: maps.Clone(c.static), file: c.file}
+	next := &Config{static: c.static, own: own, all: all, set: maps.Clone(c.static), file: c.file, here: c.here}
 	next.lay(all)
 	next.lay(own)
-	l := &loader{file: c.file, set: maps.Clone(next.set)}
+	l := &loader{file: c.file, set: maps.Clone(next.set), here: c.here}
 	next.node = l.assemble()
 	if len(l.faults) == 0 && !slices.Equal(next.node.Network.Listeners, c.node.Network.Listeners) {
 		return nil, errors.New("listeners cannot be added, removed or changed while a node runs; change its file and restart it")

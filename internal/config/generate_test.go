@@ -71,6 +71,7 @@ func exampleFile() string {
 		"listeners":                 "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
 		"controller.listener.names": "CONTROLLER",
 		"log.dirs":                  "./data",
+		"zookeeper.listeners":       "127.0.0.1:2181",
 		// Kafka's default fits only as long as it is not written out: then the controller's listener needs its own entry.
 		"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
 	}
@@ -188,6 +189,20 @@ is listener.name.sasl_a.max.connections=5 where there is a listener SASL_A.
 Two variables that set one key to different values are an error, and so is a variable whose name is nearly a key's. What
 Kubernetes and Docker set for a service called kafka or moldau, such as KAFKA_SERVICE_HOST or KAFKA_PORT=tcp://…, is left
 alone.
+
+## Files from before KRaft
+
+A server.properties of Kafka 0.8 to 2.8 starts a node. What its keys mean here:
+
+| key | meaning |
+|---|---|
+| ` + "`broker.id`" + ` | node.id. Missing or -1: reserved.broker.max.id (1000) plus the node's place in zookeeper.connect, from 1; once the node has data, the number in its meta.properties |
+| ` + "`zookeeper.connect`" + ` | the nodes of the cluster, this one among them. Each finds itself by its host name, its addresses or its listeners. More than one form a cluster, in which each is broker and controller, with the controllers at port 9093 unless controller.listener.names says otherwise. Each serves ZooKeeper's protocol at its own port of the list, on the interface of its first listener. A path at the end is what clients write before every path of theirs |
+| ` + "`zookeeper.listeners`" + ` | where to serve ZooKeeper's protocol instead; needed where several places of zookeeper.connect are on one machine |
+| ` + "`port`, `host.name`, `advertised.port`, `advertised.host.name`" + ` | the listener, if listeners and advertised.listeners are not set |
+
+A node that is in no place of zookeeper.connect joins those that are if it has process.roles=broker and a number of its own.
+A zookeeper.connect that names a ZooKeeper somewhere else is an error: nodes keep what ZooKeeper kept.
 
 `)
 	for _, section := range sections() {

@@ -13,6 +13,10 @@ type Source struct {
 	Text      []byte   // the content of that file
 	Env       []string // "NAME=value" of the process; only names that can be settings count
 	Overrides []string // "key=value" from the command line
+
+	// Here tells whether a host is this machine; nil: only loopback and what listeners name are. It is asked about hosts in
+	// zookeeper.connect, of which a node is one.
+	Here func(host string) bool
 }
 
 // Config is a checked configuration. The zero value is not usable: Load or Default makes one.
@@ -21,6 +25,7 @@ type Config struct {
 	own, all map[string]string  // dynamic: of this broker alone, and of every broker
 	set      map[string]setting // in force: own over all over static
 	file     string             // where keys that were not given could stand
+	here     func(host string) bool
 	node     Node
 }
 
@@ -33,7 +38,7 @@ type Warning struct {
 }
 
 // noFile is what a node without a file is set to: one node, everything on loopback.
-const noFile = "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n"
+const noFile = "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\nzookeeper.listeners=127.0.0.1:2181\n"
 
 // builtIn is the name of noFile in messages.
 const builtIn = "built-in settings"
@@ -42,7 +47,7 @@ const builtIn = "built-in settings"
 const overrideFile = "--override"
 
 // Default returns the configuration of a node that is started without a file: broker and controller in one process,
-// data in ./data, Kafka on 127.0.0.1:9092 and 9093, HTTP on 127.0.0.1:9644.
+// data in ./data, Kafka on 127.0.0.1:9092 and 9093, ZooKeeper's protocol on 2181, HTTP on 127.0.0.1:9644.
 func Default() *Config {
 	c, _, err := Load(Source{})
 	if err != nil {
@@ -55,7 +60,7 @@ func Default() *Config {
 // Load reads and checks a configuration. If anything is wrong the error is a Faults with all that is. Warnings are told
 // in either case.
 func Load(src Source) (*Config, []Warning, error) {
-	l := &loader{set: map[string]setting{}}
+	l := &loader{set: map[string]setting{}, here: src.Here}
 	l.read(src)
 	node := l.assemble()
 	l.refuse(node)
@@ -63,7 +68,7 @@ func Load(src Source) (*Config, []Warning, error) {
 	if len(l.faults) > 0 {
 		return nil, l.warnings, l.faults.sorted()
 	}
-	return &Config{static: l.set, set: l.set, file: l.file, node: node}, l.warnings, nil
+	return &Config{static: l.set, set: l.set, file: l.file, here: l.here, node: node}, l.warnings, nil
 }
 
 // Node returns the settings of this process.
@@ -73,6 +78,7 @@ func (c *Config) Node() Node { return c.node }
 // checked later sees its default and says nothing about it a second time.
 type loader struct {
 	file     string // where keys that were not given could stand
+	here     func(host string) bool
 	set      map[string]setting
 	faults   Faults
 	warnings []Warning

@@ -7,7 +7,7 @@ import (
 )
 
 // network reads listeners and the limits on their connections.
-func (l *loader) network(node Node) Network {
+func (l *loader) network(node Node, z ensemble) Network {
 	roles := node.Roles
 	n := Network{
 		RequestMaxBytes:    l.int32("socket.request.max.bytes"),
@@ -24,7 +24,7 @@ func (l *loader) network(node Node) Network {
 	for _, name := range l.list("controller.listener.names") {
 		n.Controllers = append(n.Controllers, strings.ToUpper(name))
 	}
-	endpoints, ok := l.bound(node, n.Controllers)
+	endpoints, ok := l.bound(node, z, n.Controllers)
 	if !ok {
 		return n
 	}
@@ -69,7 +69,7 @@ func (l *loader) connectionLimits(listeners []Listener) map[string]ConnectionLim
 // bound returns where to listen. Two things are added to what listeners says: the single listener of Kafka before 3.0
 // (mirrors KafkaConfig.listeners of 2.8), and a controller listener where nobody thought of one: where the list of
 // controllers has this node, and on loopback if there is no list, so that a file from before KRaft starts.
-func (l *loader) bound(node Node, controllers []string) ([]endpoint, bool) {
+func (l *loader) bound(node Node, z ensemble, controllers []string) ([]endpoint, bool) {
 	endpoints, ok := l.endpoints("listeners")
 	if !l.given("listeners") && (l.given("port") || l.given("host.name")) {
 		address, good := parseAddress(l.text("host.name") + ":" + canonical(brokerByName["port"], l.raw("port")))
@@ -84,7 +84,7 @@ func (l *loader) bound(node Node, controllers []string) ([]endpoint, bool) {
 	}
 	isController := func(e endpoint) bool { return slices.Contains(controllers, e.name) }
 	if node.Roles.Controller && !l.given("controller.listener.names") && !slices.ContainsFunc(endpoints, isController) {
-		e, found := l.controllerPlace(node, endpoints)
+		e, found := l.controllerPlace(node, z, endpoints)
 		if !found {
 			return nil, false
 		}
@@ -97,10 +97,10 @@ func (l *loader) bound(node Node, controllers []string) ([]endpoint, bool) {
 
 // controllerPlace is where this node's controller listens if listeners does not say: at the port that the list of
 // controllers gives for it, on the interface of its first listener. An endpoint that has a told address is advertised there.
-func (l *loader) controllerPlace(node Node, endpoints []endpoint) (endpoint, bool) {
+func (l *loader) controllerPlace(node Node, z ensemble, endpoints []endpoint) (endpoint, bool) {
 	q := node.Quorum
 	if len(q.Voters) == 0 && len(q.Bootstrap) == 0 {
-		port := int32(9093)
+		port := int32(controllerPort)
 		if slices.ContainsFunc(endpoints, func(e endpoint) bool { return e.Port == port }) {
 			port = 0
 		}
@@ -120,6 +120,9 @@ func (l *loader) controllerPlace(node Node, endpoints []endpoint) (endpoint, boo
 	told, _ := l.endpoints("advertised.listeners")
 	for _, e := range slices.Concat(endpoints, told) {
 		own[e.Host] = true
+	}
+	if z.self >= 0 {
+		own[z.hosts[z.self].Host] = true
 	}
 	ports := map[int32]bool{}
 	for _, a := range q.Bootstrap {

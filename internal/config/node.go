@@ -7,12 +7,15 @@ import "moldau/internal/kafka"
 type Node struct {
 	ID    kafka.NodeID
 	Roles Roles
-	Rack  string // "" = none
+	// MadeUpID: nobody gave ID, it is this node's place in zookeeper.connect. What meta.properties says goes before it.
+	MadeUpID bool
+	Rack     string // "" = none
 	// ClusterID is the cluster to found or to belong to. "" = what meta.properties says, or a new one.
 	ClusterID string
 
 	Network   Network
 	HTTP      HTTP
+	ZooKeeper ZooKeeper
 	Log       Logging
 	Storage   Storage
 	Requests  Requests

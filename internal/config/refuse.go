@@ -8,7 +8,4 @@ func (l *loader) refuse(n Node) {
 			l.fault("listeners", "listener %s is %s; this version serves PLAINTEXT only", listener.Name, listener.Protocol)
 		}
 	}
-	if l.given("zookeeper.connect") && !l.given("process.roles") {
-		l.warn(l.set["zookeeper.connect"], "names a cluster that this node does not join: it forms one of its own")
-	}
 }

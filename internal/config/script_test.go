@@ -12,8 +12,9 @@ import (
 
 // The scripts in testdata/scripts show what a file leads to, messages included:
 //
-//	load [override=(k=v,…)]    a file → its faults, or its warnings and "ok"; lines "export NAME=value" are its environment
+//	load [override=(k=v,…)] [here=(host,…)]  a file → its faults, or its warnings and "ok"; lines "export NAME=value" are its environment
 //	listeners                  the listeners of the last file
+//	cluster                    who the node of the last file is, and whom it forms a cluster with
 //	topic                      settings of a topic, one a line → what differs from a topic without any, or what is wrong
 //	describe [topic|group|metrics|brokers]  names, one a line (or name=value) → their rows in DescribeConfigs
 //	dynamic                    dynamic settings, "all key=value" or "own key=value" a line → what is wrong with them, or "ok";
@@ -38,6 +39,11 @@ func TestScripts(t *testing.T) {
 						src.Overrides = append(src.Overrides, arg.Vals...)
 					}
 				}
+				for _, arg := range d.CmdArgs {
+					if arg.Key == "here" {
+						src.Here = func(host string) bool { return slices.Contains(arg.Vals, host) }
+					}
+				}
 				if d.HasArg("none") {
 					src.File, src.Text = "", nil
 				}
@@ -53,6 +59,8 @@ func TestScripts(t *testing.T) {
 				return out.String() + "ok\n"
 			case "listeners":
 				return listenersText(last.Node())
+			case "cluster":
+				return clusterText(last.Node())
 			case "topic":
 				return topicText(last, pairs(d.Input))
 			case "describe":
@@ -128,7 +136,7 @@ func pairs(input string) map[string]string {
 
 func listenersText(n Node) string {
 	var out strings.Builder
-	for _, li := range append(slices.Clone(n.Network.Listeners), n.HTTP.Listeners...) {
+	for _, li := range slices.Concat(n.Network.Listeners, n.HTTP.Listeners, n.ZooKeeper.Listeners) {
 		fmt.Fprintf(&out, "%s %s %s tells %s", li.Name, li.Address, li.Protocol, li.Advertised)
 		if li.Controller {
 			out.WriteString(" controller")
@@ -142,6 +150,31 @@ func listenersText(n Node) string {
 		out.WriteByte('\n')
 	}
 	return out.String()
+}
+
+func clusterText(n Node) string {
+	id := fmt.Sprintf("node %d", n.ID)
+	if n.MadeUpID {
+		id += " (made up)"
+	}
+	var roles []string
+	if n.Roles.Broker {
+		roles = append(roles, "broker")
+	}
+	if n.Roles.Controller {
+		roles = append(roles, "controller")
+	}
+	out := fmt.Sprintf("%s is %s\n", id, strings.Join(roles, " and "))
+	for _, a := range n.Quorum.Bootstrap {
+		out += fmt.Sprintf("bootstrap %s\n", a)
+	}
+	for _, v := range n.Quorum.Voters {
+		out += fmt.Sprintf("voter %d %s\n", v.ID, v.Address)
+	}
+	if n.ZooKeeper.Chroot != "" {
+		out += "chroot " + n.ZooKeeper.Chroot + "\n"
+	}
+	return out
 }
 
 func topicText(c *Config, overrides map[string]string) string {

@@ -10,6 +10,9 @@ var removedRows = []Row{
 	{Name: "advertised.port", Type: Int, Unset: true, Check: between(0, 65535), Hidden: true, Text: "The port that clients are told, if advertised.listeners is not set. Kafka dropped it in 3.0."},
 	{Name: "log.message.timestamp.difference.max.ms", Type: Long, Unset: true, Check: atLeast(0), Hidden: true, Text: "Sets log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms, where they are not set. Kafka dropped it in 4.0."},
 
+	{Name: connectKey, Type: String, Unset: true, Hidden: true, Text: "In a file from before KRaft: the nodes as host:port, and perhaps a path. They form the cluster, their controllers at port 9093, and serve ZooKeeper's protocol at these ports. Kafka dropped it in 4.0."},
+	{Name: "reserved.broker.max.id", Type: Int, Default: "1000", Check: atLeast(0), Hidden: true, Text: "A node without broker.id takes this, plus its place in zookeeper.connect counted from 1. Kafka dropped it in 4.0."},
+
 	// Renamed.
 	removed("log.cleanup.interval.mins", "set log.retention.check.interval.ms instead"),
 	removed("log.delete.delay.ms", "set log.segment.delete.delay.ms instead"),
@@ -42,8 +45,7 @@ var removedRows = []Row{
 	removed("kafka.csv.metrics.reporter.enabled", "metrics are served over HTTP: see http.listeners"),
 	removed("num.threads", "goroutines need no such number"),
 	removed("control.plane.listener.name", "the controller has listeners of its own: see controller.listener.names"),
-	removed("reserved.broker.max.id", "node.id is given, never made up"),
-	removed("broker.id.generation.enable", "node.id is given, never made up"),
+	removed("broker.id.generation.enable", "a node without broker.id takes the number of its place in zookeeper.connect, or is told what is missing"),
 	removedSecret("password.encoder.secret", "passwords are not kept in ZooKeeper"),
 	removedSecret("password.encoder.old.secret", "passwords are not kept in ZooKeeper"),
 	removed("password.encoder.keyfactory.algorithm", "passwords are not kept in ZooKeeper"),
@@ -53,7 +55,6 @@ var removedRows = []Row{
 
 	// ZooKeeper.
 	removed("enable.zookeeper", noZooKeeper),
-	removed("zookeeper.connect", noZooKeeper),
 	removed("zookeeper.connection.timeout.ms", noZooKeeper),
 	removed("zookeeper.session.timeout.ms", noZooKeeper),
 	removed("zookeeper.sync.time.ms", noZooKeeper),
@@ -77,7 +78,7 @@ var removedRows = []Row{
 	removed("zookeeper.ssl.ocsp.enable", noZooKeeper),
 }
 
-const noZooKeeper = "the cluster keeps its metadata itself, without ZooKeeper"
+const noZooKeeper = "the nodes keep themselves what ZooKeeper kept"
 
 func removed(name, why string) Row {
 	return Row{Name: name, Type: String, Unset: true, Standing: Removed, Hidden: true, Why: why}

@@ -14,6 +14,8 @@ var ownRows = []Row{
 		Text: "full opens every compressed batch and checks each record in it; standard does so only where it must."},
 	{Name: "http.listeners", Type: List, Default: "http://127.0.0.1:9644",
 		Text: "Where to serve metrics, health and profiles: http://host:port. Empty switches it off. If the default's port is taken, any free one is used."},
+	{Name: "zookeeper.listeners", Type: List,
+		Text: "Where to serve ZooKeeper's protocol to clients and tools of Kafka 0.8 to 2.x: host:port, several separated by commas. Unless set: this node's place in zookeeper.connect, if a file from before KRaft has one."},
 	{Name: "log.format", Type: String, Default: "text", Check: oneOf("text", "json"),
 		Text: "How log lines look: text for people, json for machines."},
 	{Name: "log.level", Type: String, Default: "info", Check: oneOf("debug", "info", "warn", "error"),

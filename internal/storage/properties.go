@@ -73,3 +73,17 @@ func (i identity) text(now time.Time) []byte {
 func storeIdentity(fs vfs.FS, dir string, i identity, now time.Time) error {
 	return vfs.WriteFileAtomic(fs, filepath.Join(dir, propertiesFile), i.text(now))
 }
+
+// KeptNodeID is the node that directories belong to, by the first of them that says so. A file that cannot be read is passed
+// over here: opening the directories tells what is wrong with it.
+func KeptNodeID(fs vfs.FS, dirs []string) (kafka.NodeID, bool) {
+	for _, dir := range dirs {
+		name := filepath.Join(dir, propertiesFile)
+		if text, err := vfs.ReadFile(fs, name); err == nil {
+			if i, err := parseIdentity(name, text); err == nil {
+				return i.nodeID, true
+			}
+		}
+	}
+	return kafka.NoNode, false
+}

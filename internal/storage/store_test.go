@@ -129,6 +129,20 @@ func TestDirectoriesKeepTheirIdentity(t *testing.T) {
 	}
 }
 
+func TestKeptNodeID(t *testing.T) {
+	fs := vfs.NewMem()
+	for dir, text := range map[string]string{"/broken": "version=9\n", "/good": "version=1\nnode.id=1003\n"} {
+		must(t, fs.MkdirAll(dir))
+		must(t, vfs.WriteFileAtomic(fs, filepath.Join(dir, propertiesFile), []byte(text)))
+	}
+	if id, ok := KeptNodeID(fs, []string{"/missing", "/broken", "/good"}); !ok || id != 1003 {
+		t.Errorf("got %d, %v", id, ok)
+	}
+	if id, ok := KeptNodeID(fs, []string{"/missing", "/broken"}); ok || id != kafka.NoNode {
+		t.Errorf("got %d, %v", id, ok)
+	}
+}
+
 func TestDirectoriesOfSomebodyElse(t *testing.T) {
 	a, b := kafka.NewUUID(), kafka.NewUUID()
 	meta := func(cluster, node string, dir kafka.DirID) string {

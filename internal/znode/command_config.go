@@ -10,7 +10,6 @@ import (
 	"moldau/internal/metadata"
 )
 
-
 // readSettings reads the settings that a client gives a node; no data at all are none.
 func readSettings(data []byte) (map[string]string, bool) {
 	if len(data) == 0 {
