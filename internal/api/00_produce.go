@@ -15,6 +15,9 @@ import (
 	"moldau/internal/wire"
 )
 
+// batchVersion is the first version of Produce in which records are one batch of format 2. Before, they may be a message set.
+const batchVersion = 3
+
 // zstdVersion is the first version of Produce whose clients may send zstd (KIP-110).
 const zstdVersion = 7
 
@@ -34,11 +37,15 @@ func (a *API) produce(r *server.Request) server.Reply {
 			answer := &topic.Partitions[j]
 			answer.Default()
 			answer.Partition = t.Partitions[j].Partition
-			p, waiter, err := a.append(req, t, &t.Partitions[j], answer)
+			p, waiter, err := a.append(r, t, &t.Partitions[j], answer)
 			switch {
 			case err != nil:
 				if firstErr == nil {
 					firstErr = fmt.Errorf("partition %d of topic %s: %w", answer.Partition, t.Topic, err)
+				}
+				if errors.Is(err, batch.ErrTooLarge) {
+					a.o.Logger.Warn("records refused: there is far more in them than they let on", "topic", t.Topic, "partition", answer.Partition,
+						"client", r.ClientID(), "remote", r.Conn.RemoteAddr().String(), "bytes", len(t.Partitions[j].Records))
 				}
 				a.refuse(r, resp, answer, t, err)
 			case waiter != nil:
@@ -64,7 +71,8 @@ func (a *API) produce(r *server.Request) server.Reply {
 }
 
 // append appends the batch of one partition and fills in where its records are.
-func (a *API) append(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopic, in *kmsg.ProduceRequestTopicPartition, answer *kmsg.ProduceResponseTopicPartition) (*replica.Partition, *replica.Waiter, error) {
+func (a *API) append(r *server.Request, t *kmsg.ProduceRequestTopic, in *kmsg.ProduceRequestTopicPartition, answer *kmsg.ProduceResponseTopicPartition) (*replica.Partition, *replica.Waiter, error) {
+	req := r.Body.(*kmsg.ProduceRequest)
 	acks := kafka.Acks(req.Acks)
 	if acks != kafka.AcksAll && acks != kafka.AcksLeader && acks != kafka.AcksNone {
 		return nil, nil, kerr.InvalidRequiredAcks
@@ -73,14 +81,18 @@ func (a *API) append(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopic, in *
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := batch.Single(in.Records)
+	if req.Version < batchVersion && len(in.Records) == 0 {
+		answer.BaseOffset = -1 // nothing is done, and that is no fault
+		return p, nil, nil
+	}
+	config := p.Config()
+	b, err := a.single(r, in.Records, config.MaxMessageBytes)
 	if err != nil {
 		return nil, nil, err
 	}
 	if b.Transactional() || req.TransactionID != nil {
 		return nil, nil, fmt.Errorf("transactions are not served: %w", kerr.UnsupportedVersion)
 	}
-	config := p.Config()
 	info, err := a.check(b, batch.CheckOptions{
 		MaxMessageBytes: config.MaxMessageBytes,
 		Now:             a.nowMs(),
@@ -105,6 +117,14 @@ func (a *API) append(req *kmsg.ProduceRequest, t *kmsg.ProduceRequestTopic, in *
 	answer.BaseOffset, answer.LogAppendTime, answer.LogStartOffset = done.First, done.LogAppendTime, done.LogStart
 	a.meters.received(len(b))
 	return p, waiter, nil
+}
+
+// single is the batch that records consist of. Those of an old producer are converted.
+func (a *API) single(r *server.Request, records []byte, maxMessageBytes int) (batch.Batch, error) {
+	if r.Header.Version < batchVersion && batch.IsMessageSet(records) {
+		return a.conversions.fromMessages(a.clients.of(r), records, maxMessageBytes)
+	}
+	return batch.Single(records)
 }
 
 const (

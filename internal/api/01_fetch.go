@@ -18,6 +18,7 @@ type fetching struct {
 	r        *server.Request
 	s        *session
 	session  *replica.Watch // of s; nil: it is for this request alone
+	client   *client        // whose conversions are counted
 	created  bool           // s is new and wants a place in the cache
 	full     bool           // the answer tells of every partition, not only of those with news
 	minBytes int
@@ -39,7 +40,8 @@ func (a *API) fetch(r *server.Request) server.Reply {
 	if req.Version >= 15 {
 		who.replica, who.epoch = req.ReplicaState.ID, req.ReplicaState.Epoch
 	}
-	if who.any = req.Version >= 11; who.any && a.o.NearestReplica && who.replica == kafka.ConsumerReplica {
+	who.any = req.Version >= 11 || who.replica == kafka.DebugReplica
+	if req.Version >= 11 && a.o.NearestReplica && who.replica == kafka.ConsumerReplica {
 		who.rack = req.Rack
 	}
 	s, created, err := a.sessions.begin(req, who)
@@ -54,7 +56,7 @@ func (a *API) fetch(r *server.Request) server.Reply {
 	}
 	maxBytes := max(min(int(req.MaxBytes), a.o.FetchMaxBytes), 0)
 	g := &fetching{
-		a: a, r: r, s: s, session: s.watch, created: created,
+		a: a, r: r, s: s, session: s.watch, client: a.clients.of(r), created: created,
 		full:     created || s.id == noSession,
 		maxBytes: maxBytes,
 		minBytes: min(int(req.MinBytes), maxBytes),

@@ -14,8 +14,8 @@ import (
 
 // specialSince is the version of ListOffsets in which each special timestamp came.
 var specialSince = map[int64]int16{
-	kafka.LatestTimestamp:          1,
-	kafka.EarliestTimestamp:        1,
+	kafka.LatestTimestamp:          0,
+	kafka.EarliestTimestamp:        0,
 	kafka.MaxTimestamp:             7,  // KIP-734
 	kafka.EarliestLocalTimestamp:   8,  // KIP-405
 	kafka.LatestTieredTimestamp:    9,  // KIP-1005
@@ -46,7 +46,7 @@ func (a *API) listOffsets(r *server.Request) server.Reply {
 			answer.Default()
 			answer.Partition = asked.Partition
 			tp := kafka.TopicPartition{Topic: t.Topic, Partition: asked.Partition}
-			if duplicate[tp] {
+			if duplicate[tp] && req.Version > 0 {
 				answer.ErrorCode = kerr.InvalidRequest.Code
 				continue
 			}
@@ -85,6 +85,10 @@ func (a *API) listOffset(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartition, 
 }
 
 func (a *API) findOffset(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartition, asked *kmsg.ListOffsetsRequestTopicPartition, answer *kmsg.ListOffsetsResponseTopicPartition) {
+	if req.Version == 0 {
+		a.findOffsets(req, tp, asked, answer)
+		return
+	}
 	if asked.Timestamp >= 0 || asked.Timestamp == kafka.MaxTimestamp { // the log looks into a batch, which may be large
 		a.opening <- struct{}{}
 		defer func() { <-a.opening }()
@@ -102,4 +106,13 @@ func (a *API) findOffset(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartition, 
 	if answer.ErrorCode == kerr.OffsetNotAvailable.Code && req.Version < 5 {
 		answer.ErrorCode = kerr.LeaderNotAvailable.Code // these clients do not know it (KIP-207)
 	}
+}
+
+// findOffsets fills in an answer of version 0, which tells where segments begin.
+func (a *API) findOffsets(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartition, asked *kmsg.ListOffsetsRequestTopicPartition, answer *kmsg.ListOffsetsResponseTopicPartition) {
+	p, err := a.o.Replicas.Partition(tp)
+	if err == nil {
+		answer.OldStyleOffsets, err = p.OffsetsBefore(asked.Timestamp, int(asked.MaxNumOffsets), req.ReplicaID, a.nowMs())
+	}
+	answer.ErrorCode = wire.Code(err)
 }

@@ -11,7 +11,8 @@ import (
 	"moldau/internal/wire"
 )
 
-// offsetCommit answers OffsetCommit. Offsets are stored for topics that exist, named by id from version 10 on. Mirrors
+// offsetCommit answers OffsetCommit. Offsets are stored for topics that exist, named by id from version 10 on. Versions
+// 0 and 1 know no members: 0 is of clients that keep their offsets in ZooKeeper, and is stored here with the others. Mirrors
 // KafkaApis.handleOffsetCommitRequest.
 func (a *API) offsetCommit(r *server.Request) server.Reply {
 	req := r.Body.(*kmsg.OffsetCommitRequest)

@@ -27,7 +27,7 @@ func (a *API) apiVersions(r *server.Request) server.Reply {
 			continue
 		}
 		k := kmsg.NewApiVersionsResponseApiKey()
-		k.ApiKey, k.MinVersion, k.MaxVersion = row.key, row.told, row.max
+		k.ApiKey, k.MinVersion, k.MaxVersion = row.key, row.min, row.max
 		resp.ApiKeys = append(resp.ApiKeys, k)
 	}
 	for _, f := range a.o.Features {

@@ -68,11 +68,15 @@ type API struct {
 	meters   meters
 	pulses   pulses
 	opening  chan struct{} // holds one for each batch that may be large and is being decompressed
+
+	conversions *conversions
+	clients     clients
 }
 
 // New returns an API that serves nothing until its Routes are used.
 func New(o Options) *API {
 	a := &API{o: o, table: rows(), meters: newMeters(o.Metrics), opening: make(chan struct{}, openingSlots)}
+	a.conversions = newConversions(o.Now, a.opening, o.Metrics)
 	a.pulses.of = make(map[*server.Conn]pulse)
 	a.sessions = newSessionCache(o.FetchSessionSlots, o.Now, o.Metrics)
 	return a

@@ -73,19 +73,19 @@ func unknown(err error) bool {
 	return code == kerr.UnknownTopicID.Code || code == kerr.UnknownTopicOrPartition.Code
 }
 
-// read fills f.result. The records take at most room bytes, one batch of any size if atLeastOne (KIP-74).
+// read fills f.result. The records take at most room bytes, one batch of any size if atLeastOne (KIP-74). Old readers are
+// never sent more than room, but for them a batch is not what is sent: they may get the first of its messages.
 func (g *fetching) read(f *fetched, room int, atLeastOne bool) {
 	f.stale = false
 	f.result.release()
 	f.result = result{answer: wire.NewFetchPartition(f.key.partition)}
-	answer := &f.result.answer
 	p, err := g.resolve(f)
 	if err != nil {
 		g.fail(f, err)
 		return
 	}
 	f.attach(p, g.s)
-	found, err := p.Read(replica.ReadOptions{
+	o := replica.ReadOptions{
 		From:             f.from,
 		MaxBytes:         min(f.maxBytes, room),
 		AtLeastOne:       atLeastOne,
@@ -99,11 +99,27 @@ func (g *fetching) read(f *fetched, room int, atLeastOne bool) {
 		AnyReplica:       g.s.reader.any,
 		Rack:             g.s.reader.rack,
 		Throttled:        g.s.reader.replica >= 0 && g.a.o.LeaderThrottle.Pause(p.TopicPartition()) > 0,
-	})
-	if err != nil {
+	}
+	version := g.r.Header.Version
+	if hardLimit(version) {
+		o.AtLeastOne = o.MaxBytes > 0
+	}
+	if err := g.readFrom(f, p, o); err != nil {
 		g.fail(f, err)
 		return
 	}
+	if formatOf(version) < 2 {
+		g.convert(f, p, o)
+	}
+}
+
+// readFrom fills f.result with what p has.
+func (g *fetching) readFrom(f *fetched, p *replica.Partition, o replica.ReadOptions) error {
+	found, err := p.Read(o)
+	if err != nil {
+		return err
+	}
+	answer := &f.result.answer
 	answer.PreferredReadReplica, f.result.elsewhere = found.Nearest, found.Nearest != kafka.NoNode
 	answer.HighWatermark, answer.LastStableOffset, answer.LogStartOffset = found.HighWatermark, found.LastStable, found.LogStart
 	if d := found.Diverging; d != nil {
@@ -119,6 +135,7 @@ func (g *fetching) read(f *fetched, room int, atLeastOne bool) {
 		f.result.region, f.result.bytes = found.Region, int(found.Region.Len())
 	}
 	f.result.more = found.More
+	return nil
 }
 
 // resolve finds the partition that f names now: it may have been deleted, and made again, since the session began.

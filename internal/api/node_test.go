@@ -47,6 +47,7 @@ type testNode struct {
 	control    *pipes
 	log        lockedText
 	level      slog.LevelVar
+	metrics    *metrics.Set
 	run        sync.WaitGroup
 	stopUplink context.CancelFunc
 	next       int32 // correlation id
@@ -88,6 +89,7 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 		disk = o.disk(disk)
 	}
 	m := metrics.NewSet()
+	n.metrics = m
 	n.store, err = storage.OpenDirectories(storage.Options{
 		FS: disk, Dirs: []string{"/data"}, NodeID: testNodeID, Now: time.Now, Logger: logger, Metrics: m, FlushBeforeAck: true,
 	})

@@ -14,11 +14,10 @@ type row struct {
 	min, max    int16 // versions served, both inclusive
 	brokers     handler
 	controllers handler
-	told        int16 // lowest version that ApiVersions tells
-	hidden      bool  // between our own nodes: ApiVersions does not tell it
-	forwarded   bool  // a broker passes it on to the active controller
-	overlap     bool  // may run while earlier requests of the connection wait for their answer
-	maxBytes    int   // largest request; 0: socket.request.max.bytes
+	hidden      bool // between our own nodes: ApiVersions does not tell it
+	forwarded   bool // a broker passes it on to the active controller
+	overlap     bool // may run while earlier requests of the connection wait for their answer
+	maxBytes    int  // largest request; 0: socket.request.max.bytes
 }
 
 // handler serves one API on one kind of listener; nil: not served there.
@@ -27,17 +26,16 @@ type handler func(*API, *server.Request) server.Reply
 // small is more bytes than any honest request has that names no topics.
 const small = 1 << 20
 
-// rows is THE table: what is not here is not served.
-//
-// Produce 0 to 2 are told and not served: librdkafka takes their absence for a broker that it cannot speak to.
+// rows is THE table: what is not here is not served. The lowest versions are those that Apache Kafka 3.9 served, the highest
+// those of 4.4.
 func rows() []row {
 	return []row{
-		serve(kmsg.Produce, 3, 13, (*API).produce, nil).tell(0).overlapping(),
-		serve(kmsg.Fetch, 4, 18, (*API).fetch, (*API).fetchMetadata),
-		serve(kmsg.ListOffsets, 1, 11, (*API).listOffsets, nil),
+		serve(kmsg.Produce, 0, 13, (*API).produce, nil).overlapping(),
+		serve(kmsg.Fetch, 0, 18, (*API).fetch, (*API).fetchMetadata),
+		serve(kmsg.ListOffsets, 0, 11, (*API).listOffsets, nil),
 		serve(kmsg.Metadata, 0, 13, (*API).metadata, nil).overlapping(),
-		serve(kmsg.OffsetCommit, 2, 10, (*API).offsetCommit, nil),
-		serve(kmsg.OffsetFetch, 1, 10, (*API).offsetFetch, nil),
+		serve(kmsg.OffsetCommit, 0, 10, (*API).offsetCommit, nil),
+		serve(kmsg.OffsetFetch, 0, 10, (*API).offsetFetch, nil),
 		serve(kmsg.FindCoordinator, 0, 6, (*API).findCoordinator, nil).atMost(small),
 		serve(kmsg.JoinGroup, 0, 9, (*API).joinGroup, nil),
 		serve(kmsg.Heartbeat, 0, 4, (*API).heartbeat, nil).atMost(small),
@@ -46,14 +44,14 @@ func rows() []row {
 		serve(kmsg.DescribeGroups, 0, 6, (*API).describeGroups, nil).atMost(small),
 		serve(kmsg.ListGroups, 0, 5, (*API).listGroups, nil).atMost(small),
 		serve(kmsg.ApiVersions, 0, 5, (*API).apiVersions, (*API).apiVersions).overlapping().atMost(small),
-		forwarded(kmsg.CreateTopics, 2, 7),
-		forwarded(kmsg.DeleteTopics, 1, 6),
+		forwarded(kmsg.CreateTopics, 0, 7),
+		forwarded(kmsg.DeleteTopics, 0, 6),
 		serve(kmsg.DeleteRecords, 0, 2, (*API).deleteRecords, nil),
 		serve(kmsg.InitProducerID, 0, 5, (*API).initProducerID, nil).atMost(small),
-		serve(kmsg.OffsetForLeaderEpoch, 2, 4, (*API).offsetForLeaderEpoch, nil),
-		serve(kmsg.DescribeConfigs, 1, 4, (*API).describeConfigs, (*API).describeConfigs),
+		serve(kmsg.OffsetForLeaderEpoch, 0, 4, (*API).offsetForLeaderEpoch, nil),
+		serve(kmsg.DescribeConfigs, 0, 4, (*API).describeConfigs, (*API).describeConfigs),
 		serve(kmsg.AlterConfigs, 0, 2, (*API).alterConfigs, (*API).alterConfigs).passedOn(),
-		serve(kmsg.DescribeLogDirs, 1, 5, (*API).describeLogDirs, nil),
+		serve(kmsg.DescribeLogDirs, 0, 5, (*API).describeLogDirs, nil),
 		forwarded(kmsg.CreatePartitions, 0, 3),
 		serve(kmsg.DeleteGroups, 0, 3, (*API).deleteGroups, nil).atMost(small),
 		forwarded(kmsg.ElectLeaders, 0, 2),
@@ -85,7 +83,7 @@ func rows() []row {
 }
 
 func serve(key kmsg.Key, lowest, highest int16, brokers, controllers handler) row {
-	return row{key: key.Int16(), min: lowest, max: highest, told: lowest, brokers: brokers, controllers: controllers}
+	return row{key: key.Int16(), min: lowest, max: highest, brokers: brokers, controllers: controllers}
 }
 
 // forwarded is a row for what only the active controller can do: brokers pass it on.
@@ -96,11 +94,6 @@ func forwarded(key kmsg.Key, lowest, highest int16) row {
 // passedOn says that brokers may pass it on in an envelope.
 func (r row) passedOn() row {
 	r.forwarded = true
-	return r
-}
-
-func (r row) tell(lowest int16) row {
-	r.told = lowest
 	return r
 }
 
@@ -135,10 +128,21 @@ func (a *API) Routes() []server.Route {
 			if h := r.on(kind); h != nil {
 				routes = append(routes, server.Route{
 					Key: r.key, Min: r.min, Max: r.max, Listeners: kind, MaxBytes: r.maxBytes, Hold: !r.overlap,
-					Handle: func(req *server.Request) server.Reply { return h(a, req) },
+					Handle: a.noting(kind, h),
 				})
 			}
 		}
 	}
 	return routes
+}
+
+// noting is a handler that remembers who asks for what on the listeners of clients.
+func (a *API) noting(kind server.Mask, h handler) func(*server.Request) server.Reply {
+	return func(r *server.Request) server.Reply {
+		reply := h(a, r)
+		if kind == server.Broker {
+			a.clients.saw(r) // only now: ApiVersions has told its name
+		}
+		return reply
+	}
 }

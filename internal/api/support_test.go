@@ -34,8 +34,7 @@ func supportPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("# API support\n\nGenerated from the table in `internal/api/routes.go` by `go test ./internal/api -run SupportPage -update`.\n\n" +
 		"Every API that moldau serves, the versions, the listeners, and the scripts in `internal/api/testdata/scripts` that cover it.\n" +
-		"ApiVersions tells clients the same ranges; Produce is told from version 0 on, because librdkafka takes a higher beginning for\n" +
-		"a broker that it cannot speak to, but versions 0 to 2 close the connection.\n\n" +
+		"ApiVersions tells clients the same ranges.\n\n" +
 		"| key | API | versions | listeners | scripts |\n|---|---|---|---|---|\n")
 	scripts := scriptsByAPI(t)
 	for _, r := range rows() {
@@ -116,9 +115,6 @@ func TestTable(t *testing.T) {
 		req, _ := wire.NewRequest(r.key, r.min)
 		if req == nil || r.hidden != (r.key >= wire.FirstPrivateKey) || r.min < 0 || r.min > r.max || r.max > req.MaxVersion() {
 			t.Errorf("%s: versions %d to %d", name, r.min, r.max)
-		}
-		if r.told > r.min {
-			t.Errorf("%s: told from %d on, served from %d on", name, r.told, r.min)
 		}
 		if r.on(server.Broker) == nil && r.on(server.Controller) == nil {
 			t.Errorf("%s is served nowhere", name)

@@ -46,16 +46,19 @@ func (bu *Builder) Add(r Record) {
 	if bu.count == 0 {
 		bu.baseTimestamp = r.Timestamp
 	}
-	timestampDelta, offsetDelta := r.Timestamp-bu.baseTimestamp, bu.count
 	bu.maxTimestamp = max(bu.maxTimestamp, r.Timestamp)
+	bu.buf = appendRecord(bu.buf, r, r.Timestamp-bu.baseTimestamp, bu.count)
 	bu.count++
+}
 
+// appendRecord appends a record to dst, from its first byte to its last.
+func appendRecord(dst []byte, r Record, timestampDelta int64, offsetDelta int32) []byte {
 	size := 1 + varintSize(timestampDelta) + varintSize(int64(offsetDelta)) + bytesSize(r.Key) + bytesSize(r.Value) +
 		varintSize(int64(len(r.Headers)))
 	for _, h := range r.Headers {
 		size += varintSize(int64(len(h.Key))) + len(h.Key) + bytesSize(h.Value)
 	}
-	b := binary.AppendVarint(bu.buf, int64(size))
+	b := binary.AppendVarint(dst, int64(size))
 	b = append(b, byte(r.Attributes))
 	b = binary.AppendVarint(b, timestampDelta)
 	b = binary.AppendVarint(b, int64(offsetDelta))
@@ -67,7 +70,7 @@ func (bu *Builder) Add(r Record) {
 		b = append(b, h.Key...)
 		b = appendBytes(b, h.Value)
 	}
-	bu.buf = b
+	return b
 }
 
 // Count returns the number of records so far.
@@ -85,35 +88,39 @@ func (bu *Builder) Build() Batch {
 		invariant.Check(err == nil, "batch built with %v level %d: %v", bu.o.Codec, bu.o.Level, err)
 		b = append(b[:HeaderSize:HeaderSize], packed...)
 	}
-	attributes := int16(bu.o.Codec)
-	if bu.o.Transactional {
+	b.writeHeader(bu.o, bu.count, bu.baseTimestamp, bu.maxTimestamp)
+	return b
+}
+
+// writeHeader fills in the header of a batch whose records are there, CRC included.
+func (b Batch) writeHeader(o BuildOptions, count int32, baseTimestamp, maxTimestamp int64) {
+	attributes := int16(o.Codec)
+	if o.Transactional {
 		attributes |= attrTransactional
 	}
-	if bu.o.Control {
+	if o.Control {
 		attributes |= attrControl
 	}
-	maxTimestamp := bu.maxTimestamp
-	if bu.o.AppendTime {
+	if o.AppendTime {
 		attributes |= attrAppendTime
-		maxTimestamp = bu.o.Timestamp
+		maxTimestamp = o.Timestamp
 	}
 	producer := Producer{ID: NoProducer, Epoch: NoProducer, BaseSequence: NoProducer}
-	if bu.o.Producer != nil {
-		producer = *bu.o.Producer
+	if o.Producer != nil {
+		producer = *o.Producer
 	}
-	b.Assign(bu.o.BaseOffset, bu.o.LeaderEpoch)
+	b.Assign(o.BaseOffset, o.LeaderEpoch)
 	binary.BigEndian.PutUint32(b[atLength:], uint32(len(b)-lengthExcludes))
 	b[atMagic] = 2
 	binary.BigEndian.PutUint16(b[atAttributes:], uint16(attributes))
-	binary.BigEndian.PutUint32(b[atLastOffsetDelta:], uint32(bu.count-1))
-	binary.BigEndian.PutUint64(b[atBaseTimestamp:], uint64(bu.baseTimestamp))
+	binary.BigEndian.PutUint32(b[atLastOffsetDelta:], uint32(count-1))
+	binary.BigEndian.PutUint64(b[atBaseTimestamp:], uint64(baseTimestamp))
 	binary.BigEndian.PutUint64(b[atMaxTimestamp:], uint64(maxTimestamp))
 	binary.BigEndian.PutUint64(b[atProducerID:], uint64(producer.ID))
 	binary.BigEndian.PutUint16(b[atProducerEpoch:], uint16(producer.Epoch))
 	binary.BigEndian.PutUint32(b[atBaseSequence:], uint32(producer.BaseSequence))
-	binary.BigEndian.PutUint32(b[atCount:], uint32(bu.count))
+	binary.BigEndian.PutUint32(b[atCount:], uint32(count))
 	b.seal()
-	return b
 }
 
 func varintSize(v int64) int {

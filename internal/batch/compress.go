@@ -71,27 +71,15 @@ func Compress(c Codec, level int, src []byte) ([]byte, error) {
 	switch c {
 	case None:
 		return src, nil
-	case Gzip:
-		if level == 0 {
-			level = gzip.DefaultCompression
-		}
+	case Gzip, LZ4:
 		var out bytes.Buffer
-		w, err := gzip.NewWriterLevel(&out, level)
+		w, err := newCompressor(c, level, &out)
 		if err != nil {
-			return nil, fmt.Errorf("gzip level %d: %w", level, err)
+			return nil, err
 		}
 		return finish(&out, w, src)
 	case Snappy:
 		return compressXerial(src), nil
-	case LZ4:
-		var out bytes.Buffer
-		w := lz4.NewWriter(&out)
-		err := w.Apply(lz4.ConcurrencyOption(1), lz4.BlockSizeOption(lz4BlockSize), lz4.ChecksumOption(false),
-			lz4.CompressionLevelOption(lz4Level(level)))
-		if err != nil {
-			return nil, fmt.Errorf("lz4 level %d: %w", level, err)
-		}
-		return finish(&out, w, src)
 	case Zstd:
 		if level == 0 {
 			level = 3
@@ -102,6 +90,33 @@ func Compress(c Codec, level int, src []byte) ([]byte, error) {
 			return nil, fmt.Errorf("zstd level %d: %w", level, err)
 		}
 		return w.EncodeAll(src, nil), nil
+	}
+	return nil, unknownCodec(c)
+}
+
+// newCompressor returns what compresses into out as it is written to, for the codecs that formats before 2 know. Close it
+// once all is written.
+func newCompressor(c Codec, level int, out io.Writer) (io.WriteCloser, error) {
+	switch c {
+	case Gzip:
+		if level == 0 {
+			level = gzip.DefaultCompression
+		}
+		w, err := gzip.NewWriterLevel(out, level)
+		if err != nil {
+			return nil, fmt.Errorf("gzip level %d: %w", level, err)
+		}
+		return w, nil
+	case Snappy:
+		return &xerialWriter{out: out, packed: appendXerialHeader(nil)}, nil
+	case LZ4:
+		w := lz4.NewWriter(out)
+		err := w.Apply(lz4.ConcurrencyOption(1), lz4.BlockSizeOption(lz4BlockSize), lz4.ChecksumOption(false),
+			lz4.CompressionLevelOption(lz4Level(level)))
+		if err != nil {
+			return nil, fmt.Errorf("lz4 level %d: %w", level, err)
+		}
+		return w, nil
 	}
 	return nil, unknownCodec(c)
 }
@@ -128,19 +143,60 @@ func lz4Level(level int) lz4.CompressionLevel {
 }
 
 func compressXerial(src []byte) []byte {
-	out := make([]byte, 0, xerialHeaderBytes+len(src)/2)
-	out = append(out, xerialMagic...)
-	out = binary.BigEndian.AppendUint32(out, 1)
-	out = binary.BigEndian.AppendUint32(out, 1)
+	out := appendXerialHeader(make([]byte, 0, xerialHeaderBytes+len(src)/2))
 	for chunk := range slices.Chunk(src, xerialBlockBytes) {
-		at := len(out)
-		out = slices.Grow(out, 4+snappy.MaxEncodedLen(len(chunk)))
-		block := snappy.Encode(out[at+4:cap(out)], chunk)
-		out = binary.BigEndian.AppendUint32(out, uint32(len(block)))
-		out = out[:at+4+len(block)] // the block is in place already
+		out = appendXerialBlock(out, chunk)
 	}
 	return out
 }
+
+func appendXerialHeader(dst []byte) []byte {
+	dst = append(dst, xerialMagic...)
+	dst = binary.BigEndian.AppendUint32(dst, 1)
+	return binary.BigEndian.AppendUint32(dst, 1)
+}
+
+func appendXerialBlock(dst, chunk []byte) []byte {
+	at := len(dst)
+	dst = slices.Grow(dst, 4+snappy.MaxEncodedLen(len(chunk)))
+	block := snappy.Encode(dst[at+4:cap(dst)], chunk)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(block)))
+	return dst[:at+4+len(block)] // the block is in place already
+}
+
+// xerialWriter is compressXerial for what is written piece by piece.
+type xerialWriter struct {
+	out    io.Writer
+	plain  []byte // less than a block
+	packed []byte // not yet written to out: the header at first, then a block at a time
+}
+
+func (w *xerialWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		take := min(len(p), xerialBlockBytes-len(w.plain))
+		w.plain, p = append(w.plain, p[:take]...), p[take:]
+		if len(w.plain) == xerialBlockBytes {
+			if err := w.flush(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// flush writes what is held.
+func (w *xerialWriter) flush() error {
+	if len(w.plain) > 0 {
+		w.packed = appendXerialBlock(w.packed, w.plain)
+	}
+	_, err := w.out.Write(w.packed)
+	w.plain, w.packed = w.plain[:0], w.packed[:0]
+	return err
+}
+
+// Close writes the last block.
+func (w *xerialWriter) Close() error { return w.flush() }
 
 // Decompress returns src decompressed; for None that is src itself. It never holds much more than maxBytes. The error is
 // INVALID_RECORD (ErrTooLarge, or bytes that the codec does not understand) or UNSUPPORTED_COMPRESSION_TYPE.

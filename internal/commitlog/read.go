@@ -41,6 +41,20 @@ func (r *Region) Len() int64 { return r.n }
 // SendTo writes the bytes to dst. Fewer than Len without an error of dst mean that the log was truncated meanwhile.
 func (r *Region) SendTo(dst io.Writer) (int64, error) { return r.h.SendTo(dst, r.pos, r.n) }
 
+// ReadAt reads bytes from position off of the region on, as io.ReaderAt does.
+func (r *Region) ReadAt(b []byte, off int64) (int, error) {
+	if off >= r.n {
+		return 0, io.EOF
+	}
+	whole := len(b)
+	b = b[:min(int64(whole), r.n-off)]
+	n, err := r.h.ReadAt(b, r.pos+off)
+	if err == nil && n < whole {
+		err = io.EOF
+	}
+	return n, err
+}
+
 // ReadAll returns the bytes in new memory.
 func (r *Region) ReadAll() ([]byte, error) {
 	b := make([]byte, r.n)

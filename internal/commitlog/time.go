@@ -27,6 +27,32 @@ func (l *Log) OffsetOfMaxTimestamp(upTo kafka.Offset) (found TimestampOffset, ok
 	return found, ok, err
 }
 
+// SegmentStart is where a segment begins and the largest timestamp in it, in ms; -1 if it has none.
+type SegmentStart struct {
+	Offset       kafka.Offset
+	MaxTimestamp int64
+}
+
+// SegmentStarts returns the segments that hold records, oldest first. The first begins at the log start, if it began before.
+func (l *Log) SegmentStarts() (starts []SegmentStart, err error) {
+	err = l.lookup(func(b *Bounds, w *window) error {
+		starts = starts[:0]
+		for i := range len(b.sealed) + 1 {
+			v := b.view(i)
+			if v.size == 0 || v.next <= b.LogStart {
+				continue
+			}
+			newest, err := v.maxTimestamp(w, i < len(b.sealed))
+			if err != nil {
+				return err
+			}
+			starts = append(starts, SegmentStart{Offset: max(v.base, b.LogStart), MaxTimestamp: newest.Timestamp})
+		}
+		return nil
+	})
+	return starts, err
+}
+
 // lookup calls f with bounds that hold while it runs, once more whenever a segment is deleted under it.
 func (l *Log) lookup(f func(*Bounds, *window) error) error {
 	w := l.files.window()

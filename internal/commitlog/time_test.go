@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"io"
 	"testing"
 
 	"moldau/internal/batch"
@@ -33,5 +34,51 @@ func TestTimesOfUnreadableRecords(t *testing.T) {
 	found, ok, err := l.OffsetOfMaxTimestamp(l.LogEnd())
 	if err != nil || !ok || found.Offset != 4 || found.Timestamp != batch.Batch(garbage).MaxTimestamp() {
 		t.Errorf("offset of the largest timestamp: %+v, %v, %v; want 4", found, ok, err)
+	}
+}
+
+// TestSegmentStarts: one for each segment that holds something readable, and positions in a region are counted from its begin.
+func TestSegmentStarts(t *testing.T) {
+	config := DefaultConfig()
+	config.SegmentBytes = 300
+	l, _ := mustOpen(t, testOptions(vfs.NewMem(), config))
+	defer l.Abandon()
+	if starts, err := l.SegmentStarts(); err != nil || len(starts) != 0 {
+		t.Errorf("of nothing: %v, %v", starts, err)
+	}
+	for i := range int64(6) {
+		mustAppend(t, l, records("some value to fill the segments with", 2, noOptions, startMs+i))
+	}
+	whole, err := l.SegmentStarts()
+	if err != nil || len(whole) < 3 || whole[0].Offset != 0 {
+		t.Fatalf("%v, %v", whole, err)
+	}
+	for i, s := range whole {
+		end := l.LogEnd()
+		if i+1 < len(whole) {
+			end = whole[i+1].Offset
+		}
+		if want, ok, err := l.OffsetForTimestamp(s.MaxTimestamp, end); err != nil || !ok || want.Offset < s.Offset {
+			t.Errorf("segment %d: %+v, its largest timestamp is at %+v, %v", i, s, want, err)
+		}
+	}
+	r, err := l.Read(2, ReadOptions{MaxBytes: 1 << 20, UpTo: l.LogEnd()})
+	if err != nil || r.Region == nil {
+		t.Fatal(err)
+	}
+	defer r.Region.Release()
+	all, err := r.Region.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := make([]byte, 20)
+	if n, err := r.Region.ReadAt(part, 7); n != 20 || err != nil || !bytes.Equal(part, all[7:27]) {
+		t.Errorf("20 bytes at 7: %d, %v", n, err)
+	}
+	if n, err := r.Region.ReadAt(part, r.Region.Len()-5); n != 5 || err != io.EOF {
+		t.Errorf("over the end: %d, %v", n, err)
+	}
+	if n, err := r.Region.ReadAt(part, r.Region.Len()); n != 0 || err != io.EOF {
+		t.Errorf("behind the end: %d, %v", n, err)
 	}
 }

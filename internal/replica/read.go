@@ -214,3 +214,42 @@ func (p *Partition) ListOffset(ts int64, isolation kafka.Isolation, replica kafk
 	}
 	return none, nil
 }
+
+// OffsetsBefore returns at most count offsets at which segments begin, the newest first: from the newest segment on whose
+// records are all no younger than ts. The log end (for a consumer, the high watermark) stands before them as the segment of
+// now. kafka.LatestTimestamp is after all of that, kafka.EarliestTimestamp asks for the log start. It is how ListOffsets
+// version 0 looks for times. Mirrors UnifiedLog.legacyFetchOffsetsBefore, by the records' timestamps instead of the files'.
+func (p *Partition) OffsetsBefore(ts int64, count int, replica kafka.NodeID, nowMs int64) ([]kafka.Offset, error) {
+	p.role.RLock()
+	defer p.role.RUnlock()
+	role := p.leading
+	if replica == kafka.DebugReplica {
+		role = p.here
+	}
+	a, err := role(kafka.NoEpoch)
+	if err != nil {
+		return nil, err
+	}
+	upTo := a.log.LogEnd()
+	if replica == kafka.ConsumerReplica {
+		upTo = p.highWatermark.Load()
+	}
+	var offsets []kafka.Offset
+	if ts == kafka.EarliestTimestamp {
+		offsets = append(offsets, a.log.LogStart())
+	} else {
+		starts, err := a.log.SegmentStarts()
+		if err != nil {
+			return nil, a.log.ReadFailed(fmt.Errorf("find segments of %s before %d: %w", p.tp, ts, err))
+		}
+		starts = append(starts, commitlog.SegmentStart{Offset: upTo, MaxTimestamp: nowMs})
+		found := false
+		for _, s := range slices.Backward(starts) {
+			found = found || ts == kafka.LatestTimestamp || s.MaxTimestamp <= ts
+			if found && s.Offset <= upTo && !slices.Contains(offsets, s.Offset) {
+				offsets = append(offsets, s.Offset)
+			}
+		}
+	}
+	return offsets[:min(max(count, 0), len(offsets))], nil
+}

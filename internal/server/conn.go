@@ -23,6 +23,7 @@ type Conn struct {
 	id       uint64
 	log      *slog.Logger
 	software atomic.Pointer[software]
+	note     any // of the routes
 
 	ctx     context.Context // ends when the connection has ended
 	end     context.CancelCauseFunc
@@ -88,6 +89,12 @@ func (c *Conn) Software() (name, version string) {
 	}
 	return "", ""
 }
+
+// Note is what SetNote has stored, nil before. Both are for handlers alone, which run one at a time.
+func (c *Conn) Note() any { return c.note }
+
+// SetNote stores what the handlers want to find with the connection.
+func (c *Conn) SetNote(note any) { c.note = note }
 
 // SetSoftware stores what the client said it is.
 func (c *Conn) SetSoftware(name, version string) { c.software.Store(&software{name, version}) }

@@ -19,7 +19,10 @@ const flushBytes = 4 << 10
 // Size returns the size of the whole frame in bytes, its length field included.
 func (r *FetchResponse) Size() int64 {
 	flexible := r.Version >= firstFlexibleFetch
-	size := int64(4 + 4 + 4) // length, correlation id, throttle time
+	size := int64(4 + 4) // length, correlation id
+	if r.Version >= 1 {
+		size += 4 // throttle time
+	}
 	if flexible {
 		size++ // tags of the header
 	}
@@ -58,13 +61,18 @@ func (t *FetchTopic) size(version int16) int64 {
 
 func (p *FetchPartition) size(version int16) int64 {
 	flexible := version >= firstFlexibleFetch
-	size := int64(4 + 2 + 8 + 8)
+	size := int64(4 + 2 + 8)
+	if version >= 4 {
+		size += 8
+	}
 	if version >= 5 {
 		size += 8
 	}
-	if p.AbortedTransactions == nil {
+	switch {
+	case version < 4:
+	case p.AbortedTransactions == nil:
 		size += nullSize(flexible)
-	} else {
+	default:
 		each := int64(16)
 		if flexible {
 			each++
@@ -198,7 +206,9 @@ func (e *fetchEncoder) response(r *FetchResponse, length int32) {
 	if e.flexible {
 		e.buf = append(e.buf, 0) // tags of the header
 	}
-	e.int32(r.ThrottleMs)
+	if r.Version >= 1 {
+		e.int32(r.ThrottleMs)
+	}
 	if r.Version >= 7 {
 		e.int16(r.ErrorCode)
 		e.int32(r.SessionID)
@@ -240,11 +250,15 @@ func (e *fetchEncoder) partition(p *FetchPartition, version int16) {
 	e.int32(p.Partition)
 	e.int16(p.ErrorCode)
 	e.int64(p.HighWatermark)
-	e.int64(p.LastStableOffset)
+	if version >= 4 {
+		e.int64(p.LastStableOffset)
+	}
 	if version >= 5 {
 		e.int64(p.LogStartOffset)
 	}
-	e.aborted(p.AbortedTransactions)
+	if version >= 4 {
+		e.aborted(p.AbortedTransactions)
+	}
 	if version >= 11 {
 		e.int32(p.PreferredReadReplica)
 	}

@@ -26,11 +26,11 @@ func (b Bytes) SendTo(dst io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// FetchResponse is a Fetch response whose records are still where they lie. Versions 4 to 18.
+// FetchResponse is a Fetch response whose records are still where they lie. Versions 0 to 18.
 type FetchResponse struct {
 	Version       int16
 	CorrelationID int32
-	ThrottleMs    int32
+	ThrottleMs    int32 // v1+
 	ErrorCode     int16 // v7+
 	SessionID     int32 // v7+
 	Topics        []FetchTopic
@@ -39,7 +39,7 @@ type FetchResponse struct {
 
 // FetchTopic is the part of a FetchResponse about one topic.
 type FetchTopic struct {
-	Topic      string        // v4–v12
+	Topic      string        // to v12
 	TopicID    kafka.TopicID // v13+
 	Partitions []FetchPartition
 }
@@ -49,12 +49,12 @@ type FetchPartition struct {
 	Partition            int32
 	ErrorCode            int16
 	HighWatermark        kafka.Offset
-	LastStableOffset     kafka.Offset
+	LastStableOffset     kafka.Offset      // v4+
 	LogStartOffset       kafka.Offset      // v5+
 	DivergingEpoch       *EpochEndOffset   // v12+
 	CurrentLeader        *LeaderIDAndEpoch // v12+
 	SnapshotID           *SnapshotID       // v12+
-	AbortedTransactions  []AbortedTxn      // nil is null
+	AbortedTransactions  []AbortedTxn      // v4+; nil is null
 	PreferredReadReplica kafka.NodeID      // v11+; -1 for none
 	Records              []Region
 }
