@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"moldau/internal/zkconsumer"
 )
 
 var update = flag.Bool("update", false, "write config/producer.properties and config/consumer.properties anew")
@@ -58,6 +60,22 @@ func clientFile(name string, role clientRole) string {
 	}
 	section("What the tools obey", false)
 	section("For other clients; the tools take it and have no use for it", true)
+	if role == consumerOnly {
+		b.WriteString("\n############################# With --zookeeper #############################\n\n" +
+			"# Keys above that count there, too: group.id, client.id, auto.offset.reset, exclude.internal.topics, fetch.min.bytes,\n" +
+			"# auto.commit.interval.ms (60000 unless set), partition.assignment.strategy (range or roundrobin).\n")
+		for _, k := range zkconsumer.Keys() {
+			if k.Idle || slices.ContainsFunc(clientKeys, func(c clientKey) bool { return c.name == k.Name }) {
+				continue
+			}
+			fmt.Fprintf(&b, "\n# %s\n", k.Text)
+			if k.Default == "" {
+				fmt.Fprintf(&b, "# %s=\n", k.Name)
+			} else {
+				fmt.Fprintf(&b, "#%s=%s\n", k.Name, k.Default)
+			}
+		}
+	}
 	return b.String()
 }
 

@@ -98,6 +98,7 @@ func (a *app) suggestions(flag string) suggestions {
 func (a *app) asked(cmd *cobra.Command, ask func(ctx context.Context, cl *client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	c := &clusterFlags{}
 	c.bootstrap, _ = cmd.Flags().GetString("bootstrap-server")
+	c.zookeeper, _ = cmd.Flags().GetString("zookeeper")
 	c.configFile, _ = cmd.Flags().GetString("command-config")
 	c.properties, _ = cmd.Flags().GetStringArray("command-property")
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)

@@ -18,12 +18,12 @@ import (
 
 // consumeFlags are those of ConsoleConsumer.
 type consumeFlags struct {
-	topic, include, offset, group, formatter, formatterConfig, isolation, keyDecoder, valueDecoder string
-	format                                                                                         []string
-	partition                                                                                      int32
-	fromBeginning, skip                                                                            bool
-	maxMessages                                                                                    int
-	timeoutMs                                                                                      int64
+	topic, include, exclude, offset, group, formatter, formatterConfig, isolation, keyDecoder, valueDecoder string
+	format                                                                                                  []string
+	partition                                                                                               int32
+	fromBeginning, skip, deleteOffsets                                                                      bool
+	maxMessages                                                                                             int
+	timeoutMs                                                                                               int64
 }
 
 // consoleConsumerCommand is Kafka's kafka-console-consumer.sh (ConsoleConsumer).
@@ -33,6 +33,7 @@ func (a *app) consoleConsumerCommand() *cobra.Command {
 		"  moldau console-consumer --topic greetings --from-beginning\n"+
 			"  moldau console-consumer --topic orders --partition 2 --offset 100 --max-messages 5 --formatter-property print.key=true\n"+
 			"  moldau console-consumer --topic orders --group audit --timeout-ms 5000\n"+
+			"  moldau console-consumer --zookeeper localhost:2181 --topic first --consumer.config config/consumer.properties\n"+
 			"  moldau console-consumer --topic __consumer_offsets --from-beginning --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter", map[string]string{
 			"consumer.config": "command-config", "consumer-property": "command-property", "property": "formatter-property", "whitelist": "include",
 		})
@@ -55,7 +56,21 @@ func (a *app) consoleConsumerCommand() *cobra.Command {
 	flags.StringVar(&f.valueDecoder, "value-deserializer", "", "the `class` of values")
 	flags.BoolVar(&f.skip, "skip-message-on-error", false, "leave a record out that cannot be printed")
 	flags.Bool("enable-systest-events", false, "taken for Kafka's sake")
+	c.byZooKeeper(flags)
+	flags.StringVar(&f.exclude, "blacklist", "", "with --zookeeper: read every topic that this `expression` does not match")
+	flags.BoolVar(&f.deleteOffsets, "delete-consumer-offsets", false, "with --zookeeper: delete what the group has stored there first")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if c.zookeeper != "" {
+			if err := f.checkWithZooKeeper(flags); err != nil {
+				return err
+			}
+			return a.consumeByZooKeeper(cmd.Context(), c, f)
+		}
+		for _, name := range []string{"blacklist", "delete-consumer-offsets"} {
+			if flags.Changed(name) {
+				return &failure{exitUsage, fmt.Errorf("--%s goes with --zookeeper", name)}
+			}
+		}
 		if err := f.check(flags); err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"moldau/internal/zkconsumer"
 )
 
 // javaConfig is the configuration of a Java client, as far as a tool has use for it.
@@ -113,8 +115,9 @@ func (j *javaConfig) apply(key, value string) (known bool, err error) {
 		if value != "PLAINTEXT" {
 			err = fmt.Errorf("only PLAINTEXT is served by this version")
 		}
-	default: // groupOpts or producer takes it up, or other clients do
-		return slices.ContainsFunc(clientKeys, func(k clientKey) bool { return k.name == key }), nil
+	default: // groupOpts or producer takes it up, or other clients do, or the consumer of --zookeeper
+		return slices.ContainsFunc(clientKeys, func(k clientKey) bool { return k.name == key }) ||
+			slices.ContainsFunc(zkconsumer.Keys(), func(k zkconsumer.Key) bool { return k.Name == key }), nil
 	}
 	return true, err
 }

@@ -26,6 +26,7 @@ type clusterFlags struct {
 	configFile string   // Java's properties of a client
 	properties []string // the same, as key=value
 	output     string   // text or json
+	zookeeper  string   // where brokers are found, for tools that take it
 
 	controllers bool // bootstrap names controllers, not brokers
 }
@@ -123,7 +124,7 @@ func (a *app) connect(ctx context.Context, c *clusterFlags, opts ...kgo.Opt) (*c
 	if err != nil {
 		return nil, err
 	}
-	seeds, err := bootstrapAddresses(c.bootstrap, config.bootstrap)
+	seeds, err := a.seeds(ctx, c, config)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +149,17 @@ func (a *app) connect(ctx context.Context, c *clusterFlags, opts ...kgo.Opt) (*c
 	admin := kadm.NewClient(cl)
 	admin.SetTimeoutMillis(30_000)
 	return &client{Client: cl, admin: admin, dialed: d, config: config}, nil
+}
+
+// seeds are the addresses to begin with.
+func (a *app) seeds(ctx context.Context, c *clusterFlags, config javaConfig) ([]string, error) {
+	switch {
+	case c.zookeeper == "":
+		return bootstrapAddresses(c.bootstrap, config.bootstrap)
+	case c.bootstrap != "":
+		return nil, &failure{exitUsage, errors.New("--bootstrap-server and --zookeeper exclude each other")}
+	}
+	return a.brokersOf(ctx, c.zookeeper)
 }
 
 // ping sees to it that a broker answers, or a controller, which knows nothing of what clients ask brokers first.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"regexp"
 	"slices"
@@ -50,42 +49,81 @@ type Settings struct {
 	Log             *slog.Logger
 }
 
-// idle are keys of Kafka's consumer that have nothing to set here.
-var idle = []string{
-	"socket.receive.buffer.bytes", "num.consumer.fetchers", "queued.max.message.chunks", "offsets.channel.socket.timeout.ms",
-	"fetch.max.bytes",
+// Key is a key of the consumer's configuration (kafka.consumer.ConsumerConfig).
+type Key struct {
+	Name, Default string
+	Idle          bool // Kafka's consumer obeys it; here there is nothing to set
+	Text          string
 }
 
-// Parse reads the keys of kafka.consumer.ConsumerConfig. zookeeper.connect and group.id have to be there. earliest and latest
-// are taken for smallest and largest, which is how today's consumers call them.
+// keys are all of them. Defaults are Kafka's, but for fetch.wait.max.ms, which is that of today's consumer.
+var keys = []Key{
+	{"zookeeper.connect", "", false, "Where ZooKeeper is: host:port separated by commas, and a chroot behind them if there is one. --zookeeper counts more."},
+	{"zookeeper.session.timeout.ms", "6000", false, "A member that ZooKeeper has not heard of for so long loses its partitions."},
+	{"zookeeper.connection.timeout.ms", "", false, "How long the first connection may take; zookeeper.session.timeout.ms unless set."},
+	{"zookeeper.sync.time.ms", "2000", false, "What rebalance.backoff.ms is unless set."},
+	{"group.id", "", false, "The group that shares partitions and keeps offsets."},
+	{"consumer.id", "", false, "The member's name in the group; made of host and time unless set."},
+	{"client.id", "", false, "A name for this client in the logs and metrics of brokers; group.id unless set."},
+	{"auto.commit.enable", "true", false, "Store offsets now and then, and when partitions are given up."},
+	{"auto.commit.interval.ms", "60000", false, "How often."},
+	{"offsets.storage", "zookeeper", false, "Where offsets are stored: zookeeper, or kafka for the group's coordinator."},
+	{"dual.commit.enabled", "", false, "Store them in ZooKeeper, too; true with offsets.storage=kafka unless set."},
+	{"offsets.commit.max.retries", "5", false, "How often a commit that fails is tried again."},
+	{"offsets.channel.backoff.ms", "1000", false, "Pause before that."},
+	{"auto.offset.reset", "largest", false, "Where to begin without a stored offset: smallest or largest; earliest and latest are the same."},
+	{"rebalance.max.retries", "4", false, "How often a member tries to get its partitions."},
+	{"rebalance.backoff.ms", "", false, "Pause between two tries; zookeeper.sync.time.ms unless set."},
+	{"partition.assignment.strategy", "range", false, "How partitions are shared: range or roundrobin, the same for all members."},
+	{"exclude.internal.topics", "true", false, "Leave topics such as __consumer_offsets out of patterns."},
+	{"consumer.timeout.ms", "-1", false, "Stop when no record came for so long; -1 never."},
+	{"fetch.min.bytes", "1", false, "A broker waits until it has so many bytes to give."},
+	{"fetch.wait.max.ms", "500", false, "A broker waits no longer than this until it has fetch.min.bytes."},
+	{"fetch.message.max.bytes", "1048576", false, "The most of one partition in an answer; a larger batch comes alone."},
+	{"socket.timeout.ms", "30000", false, "How long to wait for a broker's answer."},
+	{"refresh.leader.backoff.ms", "200", false, "Pause before a missing leader is looked for again."},
+	{"fetch.max.bytes", "52428800", true, "The largest answer to a fetch."},
+	{"socket.receive.buffer.bytes", "65536", true, "Receive buffer of a connection."},
+	{"num.consumer.fetchers", "1", true, "Threads that fetch."},
+	{"queued.max.message.chunks", "2", true, "Answers that are kept in memory."},
+	{"offsets.channel.socket.timeout.ms", "10000", true, "How long to wait for a coordinator's answer."},
+}
+
+// Keys are all keys of the consumer, in an order to read.
+func Keys() []Key { return slices.Clone(keys) }
+
+// Parse reads a consumer's properties. zookeeper.connect and group.id have to be there.
 func Parse(values map[string]string) (Settings, error) {
-	p := parser{values: values, left: maps.Clone(values)}
-	sync := p.millis("zookeeper.sync.time.ms", 2*time.Second)
+	p := parser{values: values}
+	sync := p.millis("zookeeper.sync.time.ms", 0)
 	s := Settings{
-		Connect:            p.text("zookeeper.connect", ""),
-		SessionTimeout:     p.millis("zookeeper.session.timeout.ms", 6*time.Second),
-		Group:              p.text("group.id", ""),
-		ConsumerID:         p.text("consumer.id", ""),
-		AutoCommit:         p.yes("auto.commit.enable", true),
-		AutoCommitInterval: p.millis("auto.commit.interval.ms", time.Minute),
-		CommitRetries:      p.number("offsets.commit.max.retries", 5),
-		CommitBackoff:      p.millis("offsets.channel.backoff.ms", time.Second),
-		RebalanceRetries:   p.number("rebalance.max.retries", 4),
+		Connect:            p.text("zookeeper.connect"),
+		SessionTimeout:     p.millis("zookeeper.session.timeout.ms", 0),
+		Group:              p.text("group.id"),
+		ConsumerID:         p.text("consumer.id"),
+		ClientID:           p.text("client.id"),
+		AutoCommit:         p.yes("auto.commit.enable", false),
+		AutoCommitInterval: p.millis("auto.commit.interval.ms", 0),
+		CommitRetries:      p.number("offsets.commit.max.retries"),
+		CommitBackoff:      p.millis("offsets.channel.backoff.ms", 0),
+		RebalanceRetries:   p.number("rebalance.max.retries"),
 		RebalanceBackoff:   p.millis("rebalance.backoff.ms", sync),
-		IncludeInternal:    !p.yes("exclude.internal.topics", true),
-		FetchMinBytes:      int32(p.number("fetch.min.bytes", 1)),
-		FetchMaxWait:       p.millis("fetch.wait.max.ms", 500*time.Millisecond),
-		FetchMessageMax:    int32(p.number("fetch.message.max.bytes", 1<<20)),
-		RequestTimeout:     p.millis("socket.timeout.ms", 30*time.Second),
-		RefreshLeader:      p.millis("refresh.leader.backoff.ms", 200*time.Millisecond),
-		IdleTimeout:        time.Duration(p.number("consumer.timeout.ms", -1)) * time.Millisecond,
+		IncludeInternal:    !p.yes("exclude.internal.topics", false),
+		FetchMinBytes:      int32(p.number("fetch.min.bytes")),
+		FetchMaxWait:       p.millis("fetch.wait.max.ms", 0),
+		FetchMessageMax:    int32(p.number("fetch.message.max.bytes")),
+		RequestTimeout:     p.millis("socket.timeout.ms", 0),
+		RefreshLeader:      p.millis("refresh.leader.backoff.ms", 0),
+		IdleTimeout:        time.Duration(p.number("consumer.timeout.ms")) * time.Millisecond,
 		KafkaOffsets:       p.oneOf("offsets.storage", "zookeeper", "kafka") == "kafka",
 		RoundRobin:         p.oneOf("partition.assignment.strategy", "range", "roundrobin") == "roundrobin",
 	}
 	s.ConnectionTimeout = p.millis("zookeeper.connection.timeout.ms", s.SessionTimeout)
-	s.ClientID = p.text("client.id", s.Group)
 	s.DualCommit = p.yes("dual.commit.enabled", s.KafkaOffsets)
-	reset := p.oneOf("auto.offset.reset", "largest", "smallest", "latest", "earliest")
+	if s.ClientID == "" {
+		s.ClientID = s.Group
+	}
+	reset := p.oneOf("auto.offset.reset", "smallest", "largest", "earliest", "latest")
 	s.FromSmallest = reset == "smallest" || reset == "earliest"
 	switch {
 	case p.err != nil:
@@ -95,27 +133,29 @@ func Parse(values map[string]string) (Settings, error) {
 	case !legalID.MatchString(s.Group):
 		return s, fmt.Errorf("group.id=%s: want letters, digits, '.', '_' and '-'", s.Group)
 	}
-	for _, key := range idle {
-		delete(p.left, key)
+	for key := range values {
+		if !slices.ContainsFunc(keys, func(k Key) bool { return k.Name == key }) {
+			s.NotHere = append(s.NotHere, key)
+		}
 	}
-	s.NotHere = slices.Sorted(maps.Keys(p.left))
+	slices.Sort(s.NotHere)
 	return s, nil
 }
 
 var legalID = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`) // kafka.common.Config.validateChars
 
-// parser takes keys out of a set and remembers the first that is wrong.
+// parser reads keys of a set and remembers the first that is wrong.
 type parser struct {
-	values, left map[string]string
-	err          error
+	values map[string]string
+	err    error
 }
 
-func (p *parser) text(key, fallback string) string {
-	delete(p.left, key)
+// text is a key's value, or its default.
+func (p *parser) text(key string) string {
 	if v, ok := p.values[key]; ok {
 		return strings.TrimSpace(v)
 	}
-	return fallback
+	return keys[slices.IndexFunc(keys, func(k Key) bool { return k.Name == key })].Default
 }
 
 func (p *parser) wrong(key, want string) {
@@ -124,34 +164,40 @@ func (p *parser) wrong(key, want string) {
 	}
 }
 
-func (p *parser) number(key string, fallback int) int {
-	v := p.text(key, strconv.Itoa(fallback))
-	n, err := strconv.ParseInt(v, 10, 32)
+func (p *parser) number(key string) int {
+	n, err := strconv.ParseInt(p.text(key), 10, 32)
 	if err != nil {
 		p.wrong(key, "a whole number")
 	}
 	return int(n)
 }
 
-func (p *parser) millis(key string, fallback time.Duration) time.Duration {
-	n := p.number(key, int(fallback/time.Millisecond))
+// millis is a key as a duration. One without a default is otherwise unless set.
+func (p *parser) millis(key string, otherwise time.Duration) time.Duration {
+	if p.text(key) == "" {
+		return otherwise
+	}
+	n := p.number(key)
 	if n < 0 {
 		p.wrong(key, "milliseconds")
 	}
 	return time.Duration(n) * time.Millisecond
 }
 
-func (p *parser) yes(key string, fallback bool) bool {
-	v, err := strconv.ParseBool(p.text(key, strconv.FormatBool(fallback)))
+func (p *parser) yes(key string, otherwise bool) bool {
+	text := p.text(key)
+	if text == "" {
+		return otherwise
+	}
+	v, err := strconv.ParseBool(text)
 	if err != nil {
 		p.wrong(key, "true or false")
 	}
 	return v
 }
 
-// oneOf is a key with one of some values, of which the first is the default.
 func (p *parser) oneOf(key string, choices ...string) string {
-	v := strings.ToLower(p.text(key, choices[0]))
+	v := strings.ToLower(p.text(key))
 	if !slices.Contains(choices, v) {
 		p.wrong(key, strings.Join(choices[:len(choices)-1], ", ")+" or "+choices[len(choices)-1])
 	}

@@ -1,14 +1,15 @@
 package zkconsumer
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 )
 
-// TestDefaultsAreKafkas: of ConsumerConfig and ZKConfig, but for fetch.wait.max.ms.
-func TestDefaultsAreKafkas(t *testing.T) {
+// TestDefaults: a program that sets nothing gets Kafka's.
+func TestDefaults(t *testing.T) {
 	got, err := Parse(map[string]string{"zookeeper.connect": "a:1/x", "group.id": "g"})
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +51,30 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		values[key] = value
 		if _, err := Parse(values); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", word, err)
+		}
+	}
+}
+
+// TestKeysAreObeyed: a key that is not idle makes a difference, one that is makes none.
+func TestKeysAreObeyed(t *testing.T) {
+	base := map[string]string{"zookeeper.connect": "a", "group.id": "g"}
+	before, err := Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range Keys() {
+		changed := false
+		for _, value := range []string{"7", "true", "false", "kafka", "roundrobin", "smallest"} {
+			values := maps.Clone(base)
+			values[k.Name] = value
+			after, err := Parse(values)
+			changed = changed || err == nil && !reflect.DeepEqual(before, after)
+		}
+		if changed == k.Idle {
+			t.Errorf("%s: idle %t, makes a difference %t", k.Name, k.Idle, changed)
+		}
+		if !strings.HasSuffix(k.Text, ".") && !strings.HasSuffix(k.Text, ",") {
+			t.Errorf("%s: %q is no sentence", k.Name, k.Text)
 		}
 	}
 }
