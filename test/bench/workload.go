@@ -50,7 +50,7 @@ func fullScale() scale {
 }
 
 func quickScale() scale {
-	return scale{rounds: 3, warm: 10 * time.Second, idle: 10 * time.Second, bytes: 192 << 20, passes: 4, paced: 10 * time.Second, roundTrips: 5_000, timeout: 10 * time.Minute, partitions: 1000, members: 1000}
+	return scale{rounds: 3, warm: 10 * time.Second, idle: 10 * time.Second, bytes: 192 << 20, passes: 4, paced: 5 * time.Second, roundTrips: 3_000, timeout: 10 * time.Minute, partitions: 1000, members: 1000}
 }
 
 // allWorkloads are what -only may name, in the order in which they run.
