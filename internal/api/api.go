@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -33,8 +34,10 @@ type Owners struct {
 	// Disconnected is told that the connection over which a broker sent its heartbeats is gone. nil: nobody wants to know.
 	Disconnected func(broker kafka.NodeID, epoch int64)
 	Quorum       *quorum.Quorum
-	Config       func() *config.Config // in force now
-	LogLevel     *slog.LevelVar        // of the node's log; nil: it cannot be changed
+	// Passed is asked to serve a ZooKeeper client, with the body of the request; it returns what takes the connection.
+	Passed   func(body []byte) (func(net.Conn), error)
+	Config   func() *config.Config // in force now
+	LogLevel *slog.LevelVar        // of the node's log; nil: it cannot be changed
 }
 
 // Options are the owners and the settings that answers depend on.

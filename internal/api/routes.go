@@ -79,6 +79,7 @@ func rows() []row {
 		serve(kmsg.UpdateRaftVoter, 0, 0, nil, (*API).updateRaftVoter).atMost(small),
 		serve(kmsg.Key(wire.RaftKey), 0, 0, nil, (*API).raft).atMost(quorum.MaxMessageBytes + small).untold(),
 		serve(kmsg.Key(wire.FormKey), 0, 0, nil, (*API).whatAreYou).atMost(small).untold(),
+		serve(kmsg.Key(wire.ZooKeeperKey), 0, 0, (*API).passed, nil).atMost(small).untold(),
 	}
 }
 

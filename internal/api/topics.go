@@ -3,8 +3,10 @@ package api
 import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"moldau/internal/group"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
+	"moldau/internal/znode"
 )
 
 // maxTopicName is the longest name of a topic, so that a partition's folder fits what file systems take.
@@ -38,7 +40,7 @@ const metadataTopic = "__cluster_metadata"
 
 // internal reports whether clients may not write to a topic.
 func internal(topic string) bool {
-	return topic == "__consumer_offsets" || topic == "__transaction_state" || topic == "__share_group_state"
+	return topic == group.Topic || topic == znode.Topic || topic == "__transaction_state" || topic == "__share_group_state"
 }
 
 // leader is who leads a partition and, if it is reachable on the client's listener, where.

@@ -16,14 +16,14 @@
 //  6. Timers fire in the order of their deadlines and, among equals, in the order in which they were set, over all shards;
 //     only a shard whose turn takes long, at a disk that stalls, is left behind.
 //
-// Goroutines: one that gives out timers and jobs, one for the timer or job that runs, one for each shard that is being loaded;
-// Stop waits for them. Turns run on their callers' goroutines and on those of timers and jobs. Apply is called from one goroutine and never waits for a disk.
+// Goroutines: one that gives out timers and jobs, one for the timer or job that runs, one for each shard that is being loaded
+// or whose log is being trimmed; Stop waits for them. Turns run on their callers' goroutines and on those of timers and jobs. Apply is called from one goroutine and never waits for a disk.
 //
 // Locks: shard.mu is held for a turn, across the local append. The replica's locks, Runtime.mu and timers.mu are taken
 // under it, each alone.
 //
-// Files: runtime.go (which shards there are), shard.go (a turn), load.go, timer.go, promise.go, fault.go (which error a
-// client gets).
+// Files: runtime.go (which shards there are), shard.go (a turn), load.go, timer.go, promise.go, trim.go,
+// fault.go (which error a client gets).
 //
 // Not obvious:
 //   - State runs ahead of the watermark: nothing is rolled back, because whoever would have seen it is told

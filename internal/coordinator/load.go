@@ -127,13 +127,13 @@ func (s *shard) replay(b batch.Batch, open map[int64][]Record) (n int, err error
 	}
 	err = b.Each(func(r batch.Record) error {
 		n++
-		record := Record{Key: r.Key, Value: r.Value}
+		record := Record{Key: r.Key, Value: r.Value, Offset: r.Offset}
 		if b.Transactional() {
 			record.Key, record.Value = slices.Clone(r.Key), slices.Clone(r.Value)
 			open[b.ProducerID()] = append(open[b.ProducerID()], record)
 			return nil
 		}
-		s.apply(record, r.Offset)
+		s.apply(record)
 		return nil
 	})
 	return n, err
@@ -148,7 +148,7 @@ func (s *shard) replayMarker(b batch.Batch, open map[int64][]Record) (n int, err
 		}
 		if kind == batch.ControlCommit {
 			for _, record := range open[b.ProducerID()] {
-				s.apply(record, r.Offset)
+				s.apply(record)
 			}
 		}
 		delete(open, b.ProducerID())
@@ -157,9 +157,9 @@ func (s *shard) replayMarker(b batch.Batch, open map[int64][]Record) (n int, err
 	return 0, err
 }
 
-func (s *shard) apply(r Record, offset kafka.Offset) {
+func (s *shard) apply(r Record) {
 	if err := s.machine.Replay(r); err != nil {
-		s.r.o.Logger.Warn("a record of a coordinator's partition is left out", "partition", s.name().String(), "offset", offset, "error", err)
+		s.r.o.Logger.Warn("a record of a coordinator's partition is left out", "partition", s.name().String(), "offset", r.Offset, "error", err)
 	}
 }
 

@@ -33,6 +33,7 @@ type Options struct {
 	Elapsed   func() time.Duration // since some moment; unlike Now it never jumps
 	Logger    *slog.Logger
 	Metrics   *metrics.Set
+	Prefix    string // of the metrics' names; "": moldau_coordinator
 }
 
 // Runtime is all shards of one internal topic that this node runs. Make it with New.
@@ -70,8 +71,9 @@ func New(o Options) *Runtime {
 	r := &Runtime{o: o, slots: make(chan struct{}, loadingSlots), shards: map[int32]*shard{}}
 	r.timers.elapsed, r.timers.wake = o.Elapsed, make(chan struct{}, 1)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.meters.loads = o.Metrics.Seconds("moldau_coordinator_load_seconds", "How long the loading of a coordinator's partition took.")
-	o.Metrics.GaugeFunc("moldau_coordinator_shards", "Partitions whose coordinator this node is.", func() float64 {
+	prefix := cmp.Or(o.Prefix, "moldau_coordinator")
+	r.meters.loads = o.Metrics.Seconds(prefix+"_load_seconds", "How long the loading of a coordinator's partition took.")
+	o.Metrics.GaugeFunc(prefix+"_shards", "Partitions whose coordinator this node is.", func() float64 {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return float64(len(r.shards))

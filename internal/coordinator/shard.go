@@ -26,8 +26,9 @@ type Machine interface {
 
 // Record is one record of a shard. Key and value must not be kept: they may point into a larger buffer.
 type Record struct {
-	Key   []byte
-	Value []byte // nil: what the key stands for is gone
+	Key    []byte
+	Value  []byte       // nil: what the key stands for is gone
+	Offset kafka.Offset // where it is in the log; set by the runtime
 }
 
 // shard is one partition's machine on this node, for one leader epoch.
@@ -81,6 +82,9 @@ func (t *Turn) NowMs() int64 { return t.now }
 
 // Partition is the shard's.
 func (t *Turn) Partition() int32 { return t.s.partition }
+
+// LogEnd is the offset that the next record gets, if it can be appended.
+func (t *Turn) LogEnd() kafka.Offset { return t.s.end }
 
 // takeLocked runs one turn and settles what it promised.
 func (s *shard) takeLocked(f func(*Turn)) {
@@ -137,7 +141,9 @@ func (t *Turn) Append(records ...Record) error {
 		if err := s.append(b.Build()); err != nil {
 			return err
 		}
-		for _, r := range records[:n] {
+		first := s.end - kafka.Offset(n)
+		for i, r := range records[:n] {
+			r.Offset = first + kafka.Offset(i)
 			if err := s.machine.Replay(r); err != nil {
 				// Whoever loads this log will say the same, so it must not go unheard.
 				s.r.o.Logger.Error("the coordinator does not understand its own record", "partition", s.log.TopicPartition().String(), "error", err)

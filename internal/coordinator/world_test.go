@@ -183,6 +183,7 @@ func (w *world) must(err error) {
 // table is a machine of keys and values.
 type table struct {
 	values   map[string]string
+	last     kafka.Offset // of the record replayed last
 	loads    int
 	unloaded bool
 	parked   []*Promise[string] // that wait for somebody to call
@@ -191,6 +192,7 @@ type table struct {
 var errStrange = errors.New("a strange record")
 
 func (m *table) Replay(r Record) error {
+	m.last = r.Offset
 	if string(r.Key) == "strange" {
 		return errStrange
 	}

@@ -15,14 +15,23 @@ import (
 // bound is a listener that has its port.
 type bound struct {
 	config.Listener
-	ln    net.Listener
-	http  bool
-	moved bool // the port it should have had was taken
+	ln      net.Listener
+	purpose purpose
+	moved   bool // the port it should have had was taken
 }
+
+// purpose is who is to come to a listener.
+type purpose int8
+
+const (
+	forKafka purpose = iota // clients, brokers or controllers
+	forHTTP
+	forZooKeeper
+)
 
 // Address is where a node listens, for people to read.
 type Address struct {
-	Name       string // of the listener; "HTTP" for that one
+	Name       string // of the listener; "HTTP" and "ZOOKEEPER" for those
 	Bound      string // host:port
 	Advertised string // what clients are told
 	Controller bool
@@ -34,8 +43,11 @@ func (n *Node) Addresses() []Address {
 	out := make([]Address, 0, len(n.listeners))
 	for _, l := range n.listeners {
 		name := l.Name
-		if l.http {
+		switch l.purpose {
+		case forHTTP:
 			name = "HTTP"
+		case forZooKeeper:
+			name = "ZOOKEEPER"
 		}
 		out = append(out, Address{Name: name, Bound: l.ln.Addr().String(), Advertised: l.Advertised.String(), Controller: l.Controller, Moved: l.moved})
 	}
@@ -44,27 +56,28 @@ func (n *Node) Addresses() []Address {
 
 // bind takes every port before anything on disk is touched, so that a node that cannot listen has changed nothing.
 func (n *Node) bind() error {
-	take := func(l config.Listener, http bool) error {
-		b, err := n.bindOne(l)
-		if err != nil {
-			key := "listeners"
-			if http {
-				key = "http.listeners"
+	for _, group := range []struct {
+		key       string
+		purpose   purpose
+		listeners []config.Listener
+	}{
+		{"listeners", forKafka, n.cfg.Network.Listeners},
+		{"http.listeners", forHTTP, n.cfg.HTTP.Listeners},
+		{"zookeeper.listeners", forZooKeeper, n.zookeeperListeners()},
+	} {
+		for _, l := range group.listeners {
+			b, err := n.bindOne(l)
+			if err != nil {
+				return fmt.Errorf("%s: cannot listen on %s: %w", group.key, l.Address, explain(err))
 			}
-			return fmt.Errorf("%s: cannot listen on %s: %w", key, l.Address, explain(err))
-		}
-		b.http = http
-		n.listeners = append(n.listeners, b)
-		return nil
-	}
-	for _, l := range n.cfg.Network.Listeners {
-		if err := take(l, false); err != nil {
-			return err
-		}
-	}
-	for _, l := range n.cfg.HTTP.Listeners {
-		if err := take(l, true); err != nil {
-			return err
+			b.purpose = group.purpose
+			if b.moved && b.purpose == forZooKeeper {
+				// Nobody would look for it elsewhere, and nobody has asked for it.
+				n.o.Logger.Warn("ZooKeeper clients are not served: another program has the port", "address", l.Address.String())
+				_ = b.ln.Close()
+				continue
+			}
+			n.listeners = append(n.listeners, b)
 		}
 	}
 	return nil
@@ -74,7 +87,7 @@ func (n *Node) bind() error {
 func (n *Node) bindAgain() error {
 	for i := range n.listeners {
 		l := &n.listeners[i]
-		if !l.Controller || l.http {
+		if !l.Controller || l.purpose != forKafka {
 			continue
 		}
 		ln, err := n.o.Listen(l.ln.Addr().String())
@@ -144,12 +157,12 @@ func (n *Node) advertisedHost(bind string) (string, error) {
 func (n *Node) serve(controllers bool) {
 	brokers := 0
 	for _, l := range n.listeners {
-		if !l.http && !l.Controller {
+		if l.purpose == forKafka && !l.Controller {
 			brokers++
 		}
 	}
 	for _, l := range n.listeners {
-		if l.http || l.Controller != controllers {
+		if l.purpose != forKafka || l.Controller != controllers {
 			continue
 		}
 		kind := server.Broker
@@ -170,7 +183,7 @@ func (n *Node) serve(controllers bool) {
 func (n *Node) controllerEndpoints() []quorum.Endpoint {
 	var out []quorum.Endpoint
 	for _, l := range n.listeners {
-		if l.Controller && !l.http {
+		if l.Controller && l.purpose == forKafka {
 			out = append(out, quorum.Endpoint{Name: l.Name, Host: l.Advertised.Host, Port: uint16(l.Advertised.Port)})
 		}
 	}

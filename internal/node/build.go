@@ -29,6 +29,8 @@ import (
 	"moldau/internal/storage"
 	"moldau/internal/uplink"
 	"moldau/internal/vfs"
+	"moldau/internal/znode"
+	"moldau/internal/zookeeper"
 )
 
 // Options say what to build. Seams that are left empty are the operating system's.
@@ -58,6 +60,7 @@ type Node struct {
 	failed  chan struct{} // closed when the node cannot go on
 	failure error         // why; written before failed is closed
 	fail    func(error)
+	elapsed func() time.Duration // since the node was built: coordinators' timers run by a clock that nobody sets
 
 	stopping atomic.Bool
 	stopped  chan struct{} // closed when Stop is through
@@ -85,6 +88,8 @@ type Node struct {
 	fetcher      *fetcher.Fetcher
 	throttles    *quota.Replication
 	groups       *group.Coordinator
+	tree         *znode.Coordinator
+	zookeeper    *zookeeper.Server
 	uplink       *uplink.Uplink
 	beats, admin *uplink.Link // to the active controller: for what this broker says, and for what its clients ask
 }
@@ -109,6 +114,8 @@ func Build(o Options) (*Node, error) {
 		o.Hostname = os.Hostname
 	}
 	n := &Node{o: o, cfg: o.Config.Node(), failed: make(chan struct{}), stopped: make(chan struct{}), metrics: metrics.NewSet()}
+	began := time.Now()
+	n.elapsed = func() time.Duration { return time.Since(began) }
 	n.settings = newSettings(n)
 	if o.ProcessMetrics {
 		n.metrics.AddRuntime()
@@ -229,17 +236,17 @@ func (n *Node) buildBroker(clusterID string) {
 		},
 	})
 	n.fetcher = fetcher.New(n.fetcherOptions())
-	n.gate.subscribers = []metadata.Subscriber{n.throttles, n.replicas, n.fetcher, n.groups, peers{n}}
+	n.buildZooKeeper(clusterID)
+	n.gate.subscribers = []metadata.Subscriber{n.throttles, n.replicas, n.fetcher, n.groups, n.tree, n.zookeeper, peers{n}}
 }
 
-// groupOptions is what consumer groups need. Their timers run by a clock that nobody sets.
+// groupOptions is what consumer groups need.
 func (n *Node) groupOptions() group.Options {
-	began := time.Now()
 	return group.Options{
 		Groups: n.cfg.Groups, Image: n.loader.Image, Logger: n.o.Logger, Metrics: n.metrics,
 		Runtime: coordinator.Options{
 			NodeID: n.cfg.ID, Replicas: n.replicas, Codec: batch.Codec(n.cfg.Groups.Codec), LoadBytes: int(n.cfg.Groups.LoadBytes),
-			Now: n.o.Now, Elapsed: func() time.Duration { return time.Since(began) },
+			Now: n.o.Now, Elapsed: n.elapsed,
 		},
 	}
 }

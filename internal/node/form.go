@@ -75,7 +75,7 @@ func (n *Node) introduce(answer func() []byte) (stop func() error) {
 	})
 	var serving sync.WaitGroup
 	for _, l := range n.listeners {
-		if l.Controller && !l.http {
+		if l.Controller && l.purpose == forKafka {
 			serving.Go(func() { _ = s.Serve(l.ln, server.Listener{Name: l.Name, Kind: server.Controller, Protected: true}) })
 		}
 	}

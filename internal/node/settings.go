@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"math"
+	"net"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"moldau/internal/server"
 	"moldau/internal/storage"
 	"moldau/internal/uplink"
+	"moldau/internal/znode"
 )
 
 func milliseconds[N int32 | int64](ms N) time.Duration { return time.Duration(ms) * time.Millisecond }
@@ -72,7 +74,7 @@ func (n *Node) controllerConfig() controller.Config {
 		UncleanLeaderElection:    defaults.UncleanLeaderElection,
 		SessionTimeoutMs:         int64(n.cfg.Session.TimeoutMs),
 		ReviveIntervalMs:         n.cfg.Balance.UncleanMs,
-		InternalFactors:          map[string]int16{group.Topic: n.cfg.Groups.ReplicationFactor},
+		InternalFactors:          map[string]int16{group.Topic: n.cfg.Groups.ReplicationFactor, znode.Topic: n.cfg.Groups.ReplicationFactor},
 		InitialMetadataVersion:   metadata.MaxMetadataVersion,
 		InitialFeatures:          []metadata.FeatureLevelRecord{{Name: metadata.FeatureEligibleLeaderReplicas, FeatureLevel: 1}},
 	}
@@ -147,7 +149,7 @@ func (n *Node) uplinkOptions(clusterID string) uplink.Options {
 		o.Features = append(o.Features, uplink.Feature{Name: f.Name, Min: f.Min, Max: f.Max})
 	}
 	for _, l := range n.listeners {
-		if !l.http && !l.Controller {
+		if l.purpose == forKafka && !l.Controller {
 			o.Listeners = append(o.Listeners, uplink.Listener{Name: l.Name, Host: l.Advertised.Host, Port: uint16(l.Advertised.Port), Protocol: int16(l.Protocol)})
 		}
 	}
@@ -163,9 +165,14 @@ func (n *Node) apiOptions(clusterID string) api.Options {
 	if n.controller != nil {
 		disconnected = n.controller.Disconnected
 	}
+	var passed func([]byte) (func(net.Conn), error)
+	if n.zookeeper != nil {
+		passed = n.zookeeper.Passed
+	}
 	return api.Options{
 		Owners: api.Owners{
-			Image: n.loader.Image, Replicas: n.replicas, Groups: n.groups, Store: n.store, Uplink: n.uplink, Local: n.local, Disconnected: disconnected,
+			Passed: passed,
+			Image:  n.loader.Image, Replicas: n.replicas, Groups: n.groups, Store: n.store, Uplink: n.uplink, Local: n.local, Disconnected: disconnected,
 			Quorum: n.quorum, Config: n.settings.now.Load, LogLevel: n.o.LogLevel,
 		},
 		NodeID: n.cfg.ID, ClusterID: clusterID, Features: features(),

@@ -38,7 +38,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	for _, l := range n.listeners {
-		if l.http {
+		if l.purpose == forHTTP {
 			n.serveHTTP(l.ln)
 		}
 	}
@@ -89,6 +89,7 @@ func (n *Node) join(ctx context.Context) error {
 		return err
 	}
 	n.serve(false)
+	n.serveZooKeeper()
 	unfenced := make(chan struct{})
 	n.running.Go(func() {
 		if n.uplink.WaitUnfenced(n.ctx) == nil {
@@ -105,7 +106,7 @@ func (n *Node) join(ctx context.Context) error {
 // dialItself looks whether clients can reach this broker where they are told to, as far as that can be seen from here.
 func (n *Node) dialItself() {
 	for _, l := range n.listeners {
-		if l.http || l.Controller {
+		if l.purpose != forKafka || l.Controller {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(n.ctx, patience)

@@ -43,6 +43,10 @@ func (n *Node) stop(ctx context.Context) error {
 	if n.groups != nil {
 		n.groups.Stop() // members that wait for others are told to look for another coordinator
 	}
+	if n.zookeeper != nil {
+		n.tree.Stop()
+		n.zookeeper.Stop() // its clients go to another node
+	}
 	if n.server != nil {
 		drain, cancel := context.WithTimeout(ctx, time.Second)
 		// Long polls that wait for records get cut: their clients come back to another broker.

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -38,6 +40,7 @@ func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(form
 var (
 	errIdle        = errors.New("idle for connections.max.idle.ms")
 	errStopReading = errors.New("no further requests are read")
+	errTakenOver   = errors.New("it has served its other purpose")
 )
 
 // progressReader reads from the connection and keeps the idle timer from firing while a large frame comes in.
@@ -138,7 +141,36 @@ func (c *Conn) dispatch(f *frame, size int) error {
 	if p.reply, err = c.handle(route, h, p, raw[h.BodyOffset:]); err != nil {
 		return refuse("unreadable %s version %d: %v", nameOf(h.Key), h.Version, err)
 	}
+	if p.reply.Takeover != nil {
+		return c.handOver(p)
+	}
 	return c.enqueue(p)
+}
+
+// handOver answers a request, and gives the connection to whoever has asked for it.
+func (c *Conn) handOver(p pending) error {
+	if err := c.enqueue(p); err != nil {
+		return err
+	}
+	c.awaitReplies()
+	if c.idle != nil {
+		c.idle.Stop()
+	}
+	p.reply.Takeover(&takenConn{Conn: c.nc, in: c.in})
+	return errTakenOver
+}
+
+// takenConn is a connection of which some bytes have been read already.
+type takenConn struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func (c *takenConn) Read(b []byte) (int, error) {
+	if c.in.Buffered() > 0 {
+		return c.in.Read(b)
+	}
+	return c.Conn.Read(b)
 }
 
 // handle decodes a request and has it served. Those that take much memory once they are decoded take turns.

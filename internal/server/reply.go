@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"io"
+	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -56,7 +57,10 @@ type Reply struct {
 	Wait     func() Response // called once, on the goroutine that writes; must return soon after Request.Context is done
 	None     bool            // no answer (acks=0)
 	Close    bool            // close the connection after this reply
-	Reason   string          // with Close: what the log line says
+	// Takeover, with Response: the connection's requests end with this one. Once it is answered, Takeover has the connection
+	// for itself, on the goroutine that read the request, until it returns; then the connection is closed.
+	Takeover func(net.Conn)
+	Reason   string // with Close: what the log line says
 }
 
 // KResponse is a response that kmsg encodes.

@@ -2,13 +2,14 @@ package wire
 
 import "github.com/twmb/franz-go/pkg/kmsg"
 
-// Private API keys are spoken between our own nodes only, on controller listeners. ApiVersions does not list them. What a body
-// means is for the two ends: to this package it is bytes.
+// Private API keys are spoken between our own nodes only, on controller listeners or, from ZooKeeperKey on, on brokers'. ApiVersions does
+// not list them. What a body means is for the two ends: to this package it is bytes.
 const (
 	FirstPrivateKey int16 = 30000
 	RaftKey         int16 = 30000 // messages of the metadata quorum's voters
 	FormKey         int16 = 30001 // what a node is, asked while a cluster forms
-	lastPrivateKey        = FormKey
+	ZooKeeperKey    int16 = 30002 // serve a ZooKeeper client on this connection
+	lastPrivateKey        = ZooKeeperKey
 )
 
 // PrivateRequest is a request with a private API key.

@@ -1,0 +1,175 @@
+package znode
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"moldau/internal/coordinator"
+	"moldau/internal/xsync"
+)
+
+// Client is one connection to the tree. What it is told comes in one order, answers and events alike; each may be passed on
+// when all that it shows is committed. Make it with Coordinator.Client, and end it with Leave.
+type Client struct {
+	c       *Coordinator
+	id      uint64
+	remote  string
+	address string // of the host
+	since   time.Time
+	heard   atomic.Int64 // when it last said something, as Elapsed counts
+	gone    chan struct{}
+	isGone  atomic.Bool
+
+	// Of the shard's turns.
+	session    *session
+	ids        []ID
+	said       []Message // in the turn that is running
+	watched    map[string]struct{}
+	watchBytes int
+	ordered    bool // waits for a command to the cluster
+
+	// Said and not yet passed on.
+	mu    xsync.Mutex
+	queue []said
+	held  int           // bytes, about
+	ready chan struct{} // capacity 1: something has been said
+	room  chan struct{} // capacity 1: something has been passed on
+}
+
+type said struct {
+	promise *coordinator.Promise[[]Message]
+	size    int
+}
+
+// maxWatchBytes is what the watches of one connection may take; one that sets more is cut.
+const maxWatchBytes = 64 << 20
+
+// maxWatchBytesOfAll is the same for all connections together.
+const maxWatchBytesOfAll = 512 << 20
+
+// maxHeld is how many bytes, about, may have been said to a client that does not take them, before it is asked to wait.
+const maxHeld = 4 << 20
+
+// Connect begins. The answer is a Connected among the messages. The error says that this node does not serve the tree.
+func (c *Client) Connect(xid int32, req Connect) error {
+	c.Heard()
+	return c.c.turn(func(s *shard, t *coordinator.Turn) {
+		if err := s.connect(t, c, xid, req); err != nil {
+			s.lost(c, err)
+		}
+	})
+}
+
+// Do has something done, after Connect has been answered. The answer comes among the messages. Do returns when it has been
+// decided, which for a write that is a command to the cluster is when the cluster has carried it out. The error says that
+// this node no longer serves the tree.
+func (c *Client) Do(ctx context.Context, xid int32, op Op) error {
+	c.Heard()
+	var order *order
+	err := c.c.turn(func(s *shard, t *coordinator.Turn) { order = s.do(t, c, xid, op) })
+	if err != nil || order == nil {
+		return err
+	}
+	return c.c.carryOut(ctx, order)
+}
+
+// Heard notes a sign of life.
+func (c *Client) Heard() { c.heard.Store(int64(c.c.o.Runtime.Elapsed())) }
+
+// Gone is closed when the connection is to be cut at once.
+func (c *Client) Gone() <-chan struct{} { return c.gone }
+
+// cut may be called in any turn, and more than once.
+func (c *Client) cut() {
+	if c.isGone.CompareAndSwap(false, true) {
+		close(c.gone)
+	}
+}
+
+// Leave ends the connection. The session goes on.
+func (c *Client) Leave() {
+	c.cut()
+	_ = c.c.runtime.Turn(0, func(m coordinator.Machine, _ *coordinator.Turn) { m.(*shard).detach(c) }) // or all are gone with the shard
+}
+
+// Ready delivers a value when Next may have something new.
+func (c *Client) Ready() <-chan struct{} { return c.ready }
+
+// Next takes the oldest messages that have not been taken; nil if there are none. They may be passed on when they are
+// committed.
+func (c *Client) Next() *coordinator.Promise[[]Message] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queue) == 0 {
+		return nil
+	}
+	next := c.queue[0]
+	c.queue[0] = said{}
+	c.queue = c.queue[1:]
+	c.held -= next.size
+	signal(c.room)
+	return next.promise
+}
+
+// Room waits until the client has taken enough of what it was told for more to be asked; false when done comes first.
+func (c *Client) Room(done <-chan struct{}) bool {
+	for {
+		c.mu.Lock()
+		full := c.held >= maxHeld
+		c.mu.Unlock()
+		if !full {
+			return true
+		}
+		select {
+		case <-c.room:
+		case <-done:
+			return false
+		}
+	}
+}
+
+func (c *Client) push(next said) {
+	c.mu.Lock()
+	c.queue = append(c.queue, next)
+	c.held += next.size
+	c.mu.Unlock()
+	signal(c.ready)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// say puts a message into the client's queue at the end of the turn.
+func (s *shard) say(c *Client, m Message) {
+	if len(c.said) == 0 {
+		s.speaking = append(s.speaking, c)
+	}
+	c.said = append(c.said, m)
+}
+
+// lost cuts a client whose request has an outcome that nobody knows.
+func (s *shard) lost(c *Client, err error) {
+	s.c.o.Logger.Warn("a ZooKeeper connection is cut: its request could not be stored", "remote", c.remote, "error", err)
+	s.cut(c)
+}
+
+// flush promises what was said in this turn. Every turn ends with it.
+func (s *shard) flush(t *coordinator.Turn) {
+	for _, c := range s.speaking {
+		size := 0
+		for _, m := range c.said {
+			size += m.size()
+		}
+		p := coordinator.NewPromise[[]Message]()
+		p.Give(t, c.said)
+		c.said = nil
+		c.push(said{p, size})
+	}
+	s.speaking = s.speaking[:0]
+	s.considerSnapshot(t)
+}

@@ -1,0 +1,294 @@
+package zookeeper
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"moldau/internal/coordinator"
+	"moldau/internal/kafka"
+	"moldau/internal/znode"
+)
+
+// conn is one connection.
+type conn struct {
+	s      *Server
+	nc     net.Conn
+	in     *bufio.Reader
+	id     uint64
+	remote string
+	by     kafka.NodeID // the node that passed it on; kafka.NoNode: it came by itself
+
+	ctx    context.Context // ends when the connection is cut
+	cancel context.CancelFunc
+
+	client   *znode.Client
+	flagged  bool // the client wants the read-only flag
+	received atomic.Int64
+	sent     atomic.Int64
+	session  atomic.Int64
+}
+
+func newConn(s *Server, nc net.Conn, remote string, by kafka.NodeID) *conn {
+	c := &conn{s: s, nc: nc, in: bufio.NewReaderSize(nc, 4<<10), remote: remote, by: by}
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	return c
+}
+
+// cut ends the connection at once.
+func (c *conn) cut() {
+	c.cancel()
+	_ = c.nc.Close()
+}
+
+// errMoved ends a connection whose tree is served by another node now, or by none.
+var errMoved = errors.New("another node serves the ZooKeeper tree")
+
+// serve serves the connection until it ends.
+func (c *conn) serve() {
+	defer c.cut()
+	late := time.AfterFunc(c.s.o.Limits.Begin, c.cut)
+	defer late.Stop()
+	var first [4]byte
+	if _, err := io.ReadFull(c.in, first[:]); err != nil {
+		return
+	}
+	if word, ok := words[string(first[:])]; ok {
+		late.Stop()
+		c.tell(word, first[:])
+		return
+	}
+	frame, err := readBody(c.in, nil, first)
+	if err != nil {
+		c.refused(err)
+		return
+	}
+	late.Stop()
+	req, flagged, err := readConnect(frame)
+	if err != nil {
+		c.refused(err)
+		return
+	}
+	c.flagged = flagged
+	c.s.counts.received.Add(1)
+	c.received.Add(1)
+	if err := c.route(append(first[:], frame...), func() error { return c.attend(req) }); err != nil {
+		c.s.log.Debug("a ZooKeeper connection ended", "remote", c.remote, "reason", err)
+	}
+}
+
+func (c *conn) refused(err error) {
+	if errors.Is(err, errFrame) || errors.Is(err, errRequest) {
+		c.s.log.Warn("a ZooKeeper connection was closed", "remote", c.remote, "reason", err)
+	}
+}
+
+// patience is how long a connection waits for the tree to be served somewhere.
+const patience = 10 * time.Second
+
+// route has the connection served by the node that serves the tree: here, or by another, to which begun is passed on.
+func (c *conn) route(begun []byte, here func() error) error {
+	ctx, cancel := context.WithTimeout(c.ctx, patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		now, moved := c.s.leader()
+		serving, changed := c.s.o.Tree.Serving()
+		switch {
+		case now.node == c.s.o.NodeID && serving:
+			return here()
+		case now.node == c.s.o.NodeID:
+		case c.by != kafka.NoNode:
+			return errMoved // whoever passed it on knows no better
+		case now.node != kafka.NoNode:
+			return c.pass(ctx, now.node, moved, begun)
+		case !now.topic:
+			if err := c.s.o.Create(ctx); err != nil {
+				c.s.log.Warn("the topic for ZooKeeper clients cannot be created", "topic", znode.Topic, "error", err)
+				return err
+			}
+		}
+		select {
+		case <-moved:
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// attend serves the connection here.
+func (c *conn) attend(req znode.Connect) error {
+	c.client = c.s.o.Tree.Client(c.remote)
+	defer c.client.Leave()
+	if err := c.client.Connect(0, req); err != nil {
+		return err
+	}
+	writing := make(chan struct{})
+	go func() {
+		defer close(writing)
+		defer c.cut()
+		c.write()
+	}()
+	err := c.read()
+	if errors.Is(err, errClosing) {
+		<-writing // what was answered goes out first
+	}
+	c.cut()
+	<-writing
+	return err
+}
+
+// errClosing ends reading after a request that ends the connection.
+var errClosing = errors.New("the client closes its session")
+
+// read serves requests.
+func (c *conn) read() error {
+	var frame []byte
+	for c.client.Room(c.ctx.Done()) {
+		var err error
+		if frame, err = readFrame(c.in, frame); err != nil {
+			c.refused(err)
+			return err
+		}
+		xid, kind, op, err := readRequest(frame)
+		if err != nil {
+			c.refused(err)
+			return err
+		}
+		c.s.counts.received.Add(1)
+		c.received.Add(1)
+		if kind == opPing {
+			xid = pingXid
+		}
+		if err := c.client.Do(c.ctx, xid, op); err != nil {
+			return err
+		}
+		if closes(op) {
+			return errClosing
+		}
+		if cap(frame) > keptFrame {
+			frame = nil
+		}
+	}
+	return context.Cause(c.ctx)
+}
+
+// keptFrame is how large a buffer a connection keeps for its next request.
+const keptFrame = 64 << 10
+
+func closes(op znode.Op) bool {
+	switch op := op.(type) {
+	case znode.CloseSession:
+		return true
+	case znode.Unreadable:
+		return op.Close
+	}
+	return false
+}
+
+// writeBytes is how much is gathered for one write.
+const writeBytes = 64 << 10
+
+// write writes what the client is told, when it is committed. Messages that are ready together leave together.
+func (c *conn) write() {
+	var out []byte
+	flush := func() bool {
+		if len(out) == 0 {
+			return true
+		}
+		_, err := c.nc.Write(out)
+		if out = out[:0]; cap(out) > 4*writeBytes {
+			out = nil
+		}
+		return err == nil
+	}
+	for {
+		next := c.client.Next()
+		if next == nil {
+			if !flush() {
+				return
+			}
+			select {
+			case <-c.client.Ready():
+			case <-c.client.Gone():
+				return
+			case <-c.ctx.Done():
+				return
+			}
+			continue
+		}
+		if !c.await(next, flush) {
+			return
+		}
+		messages, err := next.Answer()
+		if err != nil {
+			return // the tree has moved to another node
+		}
+		for _, m := range messages {
+			out = appendMessage(out, m, c.flagged)
+			c.count(m)
+			if m.Close {
+				flush()
+				return
+			}
+			if len(out) >= writeBytes && !flush() {
+				return
+			}
+		}
+	}
+}
+
+// await waits until messages may leave. What is ready before them need not wait for that.
+func (c *conn) await(next *coordinator.Promise[[]znode.Message], flush func() bool) bool {
+	select {
+	case <-next.Given():
+	case <-c.ctx.Done():
+		return false
+	}
+	committed := next.Committed()
+	if committed == nil {
+		return true
+	}
+	select {
+	case <-committed:
+		return true
+	default:
+	}
+	if !flush() {
+		return false
+	}
+	select {
+	case <-committed:
+		return true
+	case <-c.client.Gone():
+		return false
+	case <-c.ctx.Done():
+		return false
+	}
+}
+
+// count notes what leaves.
+func (c *conn) count(m znode.Message) {
+	c.sent.Add(1)
+	c.s.counts.sent.Add(1)
+	if connected, ok := m.Answer.(znode.Connected); ok {
+		c.session.Store(connected.SessionID)
+		return
+	}
+	if m.Asked == 0 {
+		return
+	}
+	took := c.s.o.Elapsed() - m.Asked
+	c.s.meters.latency.Observe(took.Seconds())
+	c.s.counts.answers.Add(1)
+	c.s.counts.latency.Add(took.Microseconds())
+	for longest := c.s.counts.longest.Load(); took.Microseconds() > longest; longest = c.s.counts.longest.Load() {
+		if c.s.counts.longest.CompareAndSwap(longest, took.Microseconds()) {
+			break
+		}
+	}
+}
