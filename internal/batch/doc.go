@@ -8,7 +8,8 @@
 // Invariants:
 //  1. A Batch has at least HeaderSize bytes, and its length field equals its length. Next makes only such values; the
 //     accessors rely on it and check nothing.
-//  2. Records are never re-encoded, but from or for a client that does not know format 2. Assign, SetAppendTime and SetCreateTime change header fields in place, and only the
+//  2. Records are re-encoded only by Recompress, for topics that say so, and from or for a client that does not know format 2.
+//     Assign, SetAppendTime and SetCreateTime change header fields in place, and only the
 //     last two touch bytes that the CRC covers.
 //  3. Nothing here allocates more than a fixed multiple of bytes that really arrived, save decompression, and that stops
 //     at a limit.
@@ -17,9 +18,9 @@
 // a goroutine.
 //
 // Files: view.go (header accessors, Next), check.go (what a broker must verify), assign.go (offsets, epoch, timestamps),
-// record.go (the walk), build.go (making a batch), compress.go (codecs), control.go and control_quorum.go (control
-// records), message.go (messages of formats 0 and 1), message_up.go and message_down.go (from them and to them), lz4_frame.go (the
-// checksum that Kafka got wrong in format 0).
+// record.go (the walk), build.go (making a batch), compress.go (codecs), recompress.go (compression.type), control.go and
+// control_quorum.go (control records), message.go (messages of formats 0 and 1), message_up.go and message_down.go (from them and
+// to them), lz4_frame.go (the checksum that Kafka got wrong in format 0).
 //
 // Not obvious:
 //   - Base offset and leader epoch lie outside the CRC, so the leader can assign them without touching the rest.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"moldau/internal/batch"
 	"moldau/internal/kafka"
 	"moldau/internal/vfs"
 )
@@ -54,9 +55,10 @@ type Config struct {
 	MaxMessageBytes    int   // max.message.bytes; for the owner
 	// TimestampTypeAppend is message.timestamp.type=LogAppendTime: Append stamps batches with its own time.
 	TimestampTypeAppend bool
-	BeforeMaxMs         int64 // message.timestamp.before.max.ms; for the owner
-	AfterMaxMs          int64 // message.timestamp.after.max.ms; for the owner
-	Compact, Delete     bool  // cleanup.policy
+	Compression         batch.Compression // compression.type; for the owner
+	BeforeMaxMs         int64             // message.timestamp.before.max.ms; for the owner
+	AfterMaxMs          int64             // message.timestamp.after.max.ms; for the owner
+	Compact, Delete     bool              // cleanup.policy
 	Preallocate         bool
 
 	DeleteRetentionMs      int64

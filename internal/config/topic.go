@@ -30,6 +30,9 @@ type Topic struct {
 	TimestampBeforeMaxMs        int64 // math.MaxInt64 = any
 	TimestampAfterMaxMs         int64 // math.MaxInt64 = any
 
+	CompressionType                string // compression.type, by Kafka's names
+	GzipLevel, LZ4Level, ZstdLevel int32
+
 	Compact, Delete        bool // cleanup.policy; both may be set, or neither: keep everything
 	DeleteRetentionMs      int64
 	MinCompactionLagMs     int64
@@ -117,6 +120,11 @@ func (c *Config) Topic(overrides map[string]string) (Topic, error) {
 		LogAppendTime:               of("message.timestamp.type").text == "LogAppendTime",
 		TimestampBeforeMaxMs:        of("message.timestamp.before.max.ms").number,
 		TimestampAfterMaxMs:         of("message.timestamp.after.max.ms").number,
+
+		CompressionType: of("compression.type").text,
+		GzipLevel:       int32(of("compression.gzip.level").number),
+		LZ4Level:        int32(of("compression.lz4.level").number),
+		ZstdLevel:       int32(of("compression.zstd.level").number),
 
 		Compact:                slices.Contains(of("cleanup.policy").list, "compact"),
 		Delete:                 slices.Contains(of("cleanup.policy").list, "delete"),

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/api"
+	"moldau/internal/batch"
 	"moldau/internal/commitlog"
 	"moldau/internal/config"
 	"moldau/internal/controller"
@@ -217,6 +218,7 @@ func logConfig(t config.Topic) commitlog.Config {
 		FileDeleteDelayMs:      t.FileDeleteDelayMs,
 		MaxMessageBytes:        int(t.MaxMessageBytes),
 		TimestampTypeAppend:    t.LogAppendTime,
+		Compression:            compression(t),
 		BeforeMaxMs:            t.TimestampBeforeMaxMs,
 		AfterMaxMs:             t.TimestampAfterMaxMs,
 		Compact:                t.Compact,
@@ -229,6 +231,23 @@ func logConfig(t config.Topic) commitlog.Config {
 		FlushMessages:          limited(t.FlushMessages),
 		FlushMs:                limited(max(t.FlushMs, 1)),
 	}
+}
+
+// compression is how a topic stores batches.
+func compression(t config.Topic) batch.Compression {
+	switch t.CompressionType {
+	case "uncompressed":
+		return batch.Compression{Imposed: true}
+	case "gzip":
+		return batch.Compression{Imposed: true, Codec: batch.Gzip, Level: int(t.GzipLevel)}
+	case "snappy":
+		return batch.Compression{Imposed: true, Codec: batch.Snappy}
+	case "lz4":
+		return batch.Compression{Imposed: true, Codec: batch.LZ4, Level: int(t.LZ4Level)}
+	case "zstd":
+		return batch.Compression{Imposed: true, Codec: batch.Zstd, Level: int(t.ZstdLevel)}
+	}
+	return batch.Compression{} // as the producer sent them
 }
 
 // limited is 0 for a limit that is none.
