@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -26,6 +27,7 @@ const zstdVersion = 7
 func (a *API) produce(r *server.Request) server.Reply {
 	req := r.Body.(*kmsg.ProduceRequest)
 	resp := kmsg.NewPtrProduceResponse()
+	req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.ProduceRequestTopic) bool { return len(t.Partitions) == 0 })
 	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
 	var waits waits
 	var firstErr error
@@ -93,7 +95,7 @@ func (a *API) append(r *server.Request, t *kmsg.ProduceRequestTopic, in *kmsg.Pr
 	if b.Transactional() || req.TransactionID != nil {
 		return nil, nil, fmt.Errorf("transactions are not served: %w", kerr.UnsupportedVersion)
 	}
-	info, err := a.check(b, batch.CheckOptions{
+	b, info, err := a.checked(b, config.Compression, batch.CheckOptions{
 		MaxMessageBytes: config.MaxMessageBytes,
 		Now:             a.nowMs(),
 		AppendTime:      config.TimestampTypeAppend,
@@ -134,18 +136,26 @@ const (
 	openingSlots = 2
 )
 
-// check verifies a batch. A batch of 60 KB can hold 60 MB: it costs one client nothing to send it, and many of them must
-// not make the node hold as many of those at once.
-func (a *API) check(b batch.Batch, o batch.CheckOptions) (batch.Info, error) {
+// checked verifies a batch and compresses it as the topic stores batches. A batch of 60 KB can hold 60 MB: it costs one
+// client nothing to send it, and many of them must not make the node hold as many of those at once.
+func (a *API) checked(b batch.Batch, c batch.Compression, o batch.CheckOptions) (batch.Batch, batch.Info, error) {
+	o.Deep = o.Deep || c.Changes(b)
 	o.PlainBytes = plainBytes + 4*len(b)
 	info, err := batch.Check(b, o)
-	if !errors.Is(err, batch.ErrTooLarge) {
-		return info, err
+	if errors.Is(err, batch.ErrTooLarge) {
+		a.opening <- struct{}{}
+		defer func() { <-a.opening }()
+		o.PlainBytes = 0
+		info, err = batch.Check(b, o)
 	}
-	a.opening <- struct{}{}
-	defer func() { <-a.opening }()
-	o.PlainBytes = 0
-	return batch.Check(b, o)
+	if err != nil || !c.Changes(b) {
+		return b, info, err
+	}
+	b, err = b.Recompress(info.Plain, c)
+	if err == nil && o.MaxMessageBytes > 0 && len(b) > o.MaxMessageBytes {
+		err = fmt.Errorf("record batch of %d bytes as the topic stores it, max.message.bytes is %d: %w", len(b), o.MaxMessageBytes, kerr.MessageTooLarge)
+	}
+	return b, info, err
 }
 
 // written is the partition that a producer writes to.

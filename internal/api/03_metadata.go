@@ -46,13 +46,21 @@ func (a *API) metadata(r *server.Request) server.Reply {
 			resp.Topics = append(resp.Topics, v.topic(t))
 		}
 	} else {
+		found := make(map[kafka.TopicID]bool, len(req.Topics))
 		for _, t := range unique(req.Topics) {
-			resp.Topics = append(resp.Topics, v.find(t, faults))
+			topic := v.find(t, faults)
+			if topic.ErrorCode == 0 {
+				if found[topic.TopicID] {
+					continue // named, and asked for by id too
+				}
+				found[topic.TopicID] = true
+			}
+			resp.Topics = append(resp.Topics, topic)
 		}
 	}
 	if req.IncludeTopicAuthorizedOperations {
 		for i := range resp.Topics {
-			if resp.Topics[i].ErrorCode == 0 {
+			if resp.Topics[i].Topic != nil { // of those that there are not, too
 				resp.Topics[i].AuthorizedOperations = topicOperations
 			}
 		}

@@ -67,12 +67,12 @@ func (a *API) awaitEnd(tp kafka.TopicPartition) *replica.Waiter {
 }
 
 func (a *API) deleteBefore(tp kafka.TopicPartition, offset kafka.Offset) (kafka.Offset, *replica.Waiter, error) {
-	if internal(tp.Topic) {
-		return -1, nil, kerr.InvalidTopicException
-	}
 	p, err := a.o.Replicas.Partition(tp)
 	if err != nil {
 		return -1, nil, err
+	}
+	if internal(tp.Topic) {
+		return -1, nil, kerr.InvalidTopicException
 	}
 	low, waiter, err := p.DeleteRecords(offset)
 	if err != nil {

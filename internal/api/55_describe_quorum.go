@@ -32,11 +32,15 @@ func (a *API) quorumState(req *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumR
 		topic.Topic = t.Topic
 		for _, p := range t.Partitions {
 			answer := kmsg.NewDescribeQuorumResponseTopicPartition()
-			answer.Partition, answer.LeaderID, answer.LeaderEpoch = p.Partition, status.LeaderID, status.Epoch
+			answer.Partition = p.Partition
+			if t.Topic != quorum.TopicName || p.Partition != 0 {
+				err := kerr.UnknownTopicOrPartition
+				answer.ErrorCode, answer.ErrorMessage = err.Code, &err.Description
+				topic.Partitions = append(topic.Partitions, answer)
+				continue
+			}
+			answer.LeaderID, answer.LeaderEpoch = status.LeaderID, status.Epoch
 			switch {
-			case t.Topic != quorum.TopicName || p.Partition != 0:
-				answer.ErrorCode = kerr.UnknownTopicOrPartition.Code
-				answer.LeaderID, answer.LeaderEpoch = -1, -1
 			case status.LeaderID != a.o.NodeID:
 				answer.ErrorCode = kerr.NotLeaderForPartition.Code
 			case described: // all replicas for every few bytes of a request would be an answer of any size
@@ -50,6 +54,9 @@ func (a *API) quorumState(req *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumR
 			topic.Partitions = append(topic.Partitions, answer)
 		}
 		resp.Topics = append(resp.Topics, topic)
+	}
+	if !described {
+		return resp
 	}
 	for _, v := range status.VoterSet {
 		node := kmsg.NewDescribeQuorumResponseNode()

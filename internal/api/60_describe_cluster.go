@@ -74,6 +74,6 @@ func wrongEndpoints(resp *kmsg.DescribeClusterResponse, req *kmsg.DescribeCluste
 		err = kerr.UnsupportedEndpointType
 		text = err.Description
 	}
-	resp.ErrorCode, resp.ErrorMessage = err.Code, &text
+	resp.ErrorCode, resp.ErrorMessage, resp.ClusterID = err.Code, &text, ""
 	return resp
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"moldau/internal/batch"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/replica"
@@ -34,6 +35,10 @@ func (r *result) release() {
 		r.region = nil
 	}
 }
+
+// zstdFetchVersion is the first version of Fetch whose clients can read zstd (KIP-110). Older ones are refused a topic that
+// stores all its batches so; what producers sent in zstd to another is theirs to read or not.
+const zstdFetchVersion = 10
 
 // look reads what is dirty, in the session's order and within what the client takes, and adds up what there is to send.
 func (g *fetching) look() {
@@ -85,6 +90,10 @@ func (g *fetching) read(f *fetched, room int, atLeastOne bool) {
 		return
 	}
 	f.attach(p, g.s)
+	if c := p.Config().Compression; c.Imposed && c.Codec == batch.Zstd && g.r.Header.Version < zstdFetchVersion {
+		g.fail(f, kerr.UnsupportedCompressionType)
+		return
+	}
 	o := replica.ReadOptions{
 		From:             f.from,
 		MaxBytes:         min(f.maxBytes, room),
@@ -169,7 +178,9 @@ func (g *fetching) fail(f *fetched, err error) {
 	}
 	l := leaderOf(image, topic, f.key.partition, g.r.Conn.Listener())
 	f.result.answer.CurrentLeader = &wire.LeaderIDAndEpoch{LeaderID: l.id, Epoch: l.epoch}
-	g.point(l)
+	if g.s.reader.replica < 0 { // followers learn addresses from the metadata log
+		g.point(l)
+	}
 }
 
 // point adds the address of a leader to the answer, once.

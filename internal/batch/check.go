@@ -32,6 +32,7 @@ type Info struct {
 	MaxTimestamp int64
 	// Walked says that every record was looked at: always for uncompressed ones.
 	Walked bool
+	Plain  []byte // the records without compression, if they were walked; may be part of the batch
 }
 
 // RecordError tells of one bad record of a batch.
@@ -99,7 +100,7 @@ func Check(b Batch, o CheckOptions) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	info.Walked = true
+	info.Walked, info.Plain = true, recs
 	info.MaxTimestamp, err = checkRecords(b, recs, o)
 	if err != nil {
 		return Info{}, err
@@ -132,6 +133,9 @@ func checkHeader(b Batch, o CheckOptions) error {
 	if o.Client && b.BaseOffset() != 0 {
 		return refuse("base offset is %d, a producer's must be 0", b.BaseOffset())
 	}
+	if b.Codec() == Zstd && o.RefuseZstd {
+		return fmt.Errorf("zstd needs Produce version 7: %w", kerr.UnsupportedCompressionType)
+	}
 	if o.MaxMessageBytes > 0 && len(b) > o.MaxMessageBytes {
 		return fmt.Errorf("record batch of %d bytes, max.message.bytes is %d: %w", len(b), o.MaxMessageBytes, kerr.MessageTooLarge)
 	}
@@ -140,8 +144,6 @@ func checkHeader(b Batch, o CheckOptions) error {
 	}
 	if codec := b.Codec(); !codec.Known() {
 		return unknownCodec(codec)
-	} else if codec == Zstd && o.RefuseZstd {
-		return fmt.Errorf("zstd needs Produce version 7: %w", kerr.UnsupportedCompressionType)
 	}
 	if o.Client {
 		if err := checkClientHeader(b); err != nil {

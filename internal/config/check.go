@@ -62,6 +62,13 @@ func eachOf(words ...string) Check {
 	}}
 }
 
+// repeated is eachOf for a list that may name a word twice, as Apache Kafka takes it for topics but not for brokers.
+func repeated(words ...string) Check {
+	return Check{eachOf(words...).Allowed, func(v value) bool {
+		return !slices.ContainsFunc(v.list, func(word string) bool { return !slices.Contains(words, word) })
+	}}
+}
+
 func nonEmpty() Check {
 	return Check{"something", func(v value) bool { return v.text != "" || len(v.list) > 0 }}
 }

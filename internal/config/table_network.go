@@ -25,7 +25,7 @@ var networkRows = []Row{
 	{Name: "connection.failed.authentication.delay.ms", Type: Int, Default: "100", Check: atLeast(0), Standing: Later,
 		Text: "How long the answer to a failed login is held back.",
 		Why:  "encryption and authentication"},
-	{Name: "max.connections", Type: Int, Default: "2147483647", Check: atLeast(0), Dynamic: ClusterWide,
+	{Name: "max.connections", Type: Int, Default: "2147483647", Check: atLeast(1), Dynamic: ClusterWide,
 		Text: "Connections that this broker takes on all listeners together; with the prefix listener.name.NAME on one listener."},
 	{Name: "max.connections.per.ip", Type: Int, Default: "2147483647", Check: atLeast(0), Dynamic: ClusterWide,
 		Text: "Connections from one address."},

@@ -12,12 +12,12 @@ import (
 // means all, and then only partitions where something happened, or should have, are answered.
 func (s *state) electLeaders(q *kmsg.ElectLeadersRequest) (Result, error) {
 	response := q.ResponseKind().(*kmsg.ElectLeadersResponse)
-	if q.ElectionType != 0 && q.ElectionType != 1 {
+	known := q.ElectionType == 0 || q.ElectionType == 1
+	if !known {
 		response.ErrorCode = kerr.InvalidRequest.Code
-		return Result{Response: response}, nil
 	}
 	all, wanted := q.Topics == nil, q.Topics
-	if all {
+	if all && known {
 		for name, topic := range s.image.Topics.All() {
 			t := kmsg.ElectLeadersRequestTopic{Topic: name}
 			for index := range topic.Partitions.All() {
@@ -37,7 +37,11 @@ func (s *state) electLeaders(q *kmsg.ElectLeadersRequest) (Result, error) {
 				continue
 			}
 			seen[tp] = true
-			record, err := s.electOne(tp, q.ElectionType == 1)
+			var record *metadata.PartitionChangeRecord
+			err := error(faultf(kerr.InvalidRequest, "There is no election of type %d.", q.ElectionType))
+			if known {
+				record, err = s.electOne(tp, q.ElectionType == 1)
+			}
 			if all && err == error(kerr.ElectionNotNeeded) {
 				continue
 			}
