@@ -146,22 +146,20 @@ func (r *convertedRegion) messages(at int64) (set []byte, end int64, next kafka.
 	if header.Control() || header.Count() <= 0 {
 		return nil, end, next, nil
 	}
-	if set, ok := r.c.cache.get(key); ok {
-		r.c.reused.Inc()
-		return set, end, next, nil
-	}
-	set, err = r.c.toMessages(r.who, r.src, at, size, r.magic)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	r.c.cache.put(key, set)
-	return set, end, next, nil
+	set, err = r.c.toMessages(r.who, r.src, at, size, key)
+	return set, end, next, err
 }
 
-// toMessages makes a message set of the batch that lies at a position.
-func (c *conversions) toMessages(who *client, src io.ReaderAt, at int64, size int, magic int8) (set []byte, err error) {
+// toMessages makes a message set of the batch that lies at a position, unless somebody else has made it before.
+func (c *conversions) toMessages(who *client, src io.ReaderAt, at int64, size int, key setKey) (set []byte, err error) {
+	if set, ok := c.cached(key); ok {
+		return set, nil
+	}
 	c.slots <- struct{}{}
 	defer func() { <-c.slots }()
+	if set, ok := c.cached(key); ok {
+		return set, nil // while this waited
+	}
 	began := c.now()
 	raw := make([]byte, size)
 	if _, err := src.ReadAt(raw, at); err != nil {
@@ -172,14 +170,23 @@ func (c *conversions) toMessages(who *client, src io.ReaderAt, at int64, size in
 		return nil, err
 	}
 	err = c.within(size, func(plainBytes int) error {
-		set, err = b.Messages(magic, plainBytes)
+		set, err = b.Messages(key.magic, plainBytes)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	c.cache.put(key, set)
 	c.down.done(&who.fetched, int(b.Count()), size, c.now().Sub(began))
 	return set, nil
+}
+
+func (c *conversions) cached(key setKey) ([]byte, bool) {
+	set, ok := c.cache.get(key)
+	if ok {
+		c.reused.Inc()
+	}
+	return set, ok
 }
 
 // Len returns the bytes that SendTo will write.

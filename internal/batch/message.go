@@ -118,6 +118,20 @@ func appendMessage(dst []byte, m *message) []byte {
 	return dst
 }
 
+// appendMessageHead appends all of a message but its value, which has to follow and is not null.
+func appendMessageHead(dst []byte, m *message) []byte {
+	at := len(dst)
+	head := *m
+	head.value = nil
+	dst = appendMessage(dst, &head)
+	b := dst[at:]
+	binary.BigEndian.PutUint32(b[atLength:], uint32(len(b)-lengthExcludes+len(m.value)))
+	binary.BigEndian.PutUint32(b[len(b)-4:], uint32(len(m.value)))
+	crc := crc32.Update(crc32.ChecksumIEEE(b[atMessageMagic:]), crc32.IEEETable, m.value)
+	binary.BigEndian.PutUint32(b[atMessageCRC:], crc)
+	return dst
+}
+
 // sealMessage stores the length and the CRC of a message whose other bytes are there.
 func sealMessage(b []byte) {
 	binary.BigEndian.PutUint32(b[atLength:], uint32(len(b)-lengthExcludes))

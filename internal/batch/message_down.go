@@ -122,17 +122,27 @@ func (d *downward) wrapped(codec Codec) ([]byte, error) {
 		return nil, err
 	}
 	gathered := make([]byte, 0, downGather+4<<10)
-	err = d.each(base, func(m *message) error {
-		gathered = appendMessage(gathered, m)
-		if len(gathered) < downGather {
-			return nil
-		}
+	flush := func() error {
 		_, err := packer.Write(gathered)
 		gathered = gathered[:0]
 		return err
+	}
+	err = d.each(base, func(m *message) error {
+		if len(m.value) >= downGather { // not worth a copy
+			gathered = appendMessageHead(gathered, m)
+			if err := flush(); err != nil {
+				return err
+			}
+			_, err := packer.Write(m.value)
+			return err
+		}
+		if gathered = appendMessage(gathered, m); len(gathered) >= downGather {
+			return flush()
+		}
+		return nil
 	})
 	if err == nil {
-		_, err = packer.Write(gathered)
+		err = flush()
 	}
 	if err == nil {
 		err = packer.Close()

@@ -328,6 +328,9 @@ func TestMessages(t *testing.T) {
 		}
 		bu := NewBuilder(o)
 		for _, r := range randomRecords(rng, 1+rng.IntN(20)) {
+			if rng.IntN(20) == 0 {
+				r.Value = make([]byte, downGather-1+rng.IntN(3)) // from which on a value is not copied
+			}
 			bu.Add(r)
 		}
 		b := bu.Build()

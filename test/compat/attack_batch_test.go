@@ -158,6 +158,7 @@ func createTopics(t *testing.T, r *raw) {
 		req.Topics = append(req.Topics, topic)
 	}
 	add("attack-plain")
+	add("attack-old")
 	add("attack-compact", "cleanup.policy", "compact")
 	add("attack-append", "message.timestamp.type", "LogAppendTime")
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {

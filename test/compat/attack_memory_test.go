@@ -1,7 +1,11 @@
 package compat
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"sync"
 	"testing"
 	"time"
@@ -28,6 +32,7 @@ func TestBombs(t *testing.T) {
 			b.Attributes, b.Records = 1, packed
 			return sealed(b)
 		}},
+		{topic: "attack-old", version: 2, batch: oldBomb(24 << 20)},
 	} {
 		var clients sync.WaitGroup
 		for range 24 {
@@ -50,7 +55,48 @@ func TestBombs(t *testing.T) {
 		})
 	}
 	clients.Wait()
+	// What came in as an old bomb goes out as one.
+	for range 24 {
+		clients.Go(func() {
+			r := dialRaw(t, a.Addr)
+			defer r.conn.Close()
+			req := kmsg.NewPtrFetchRequest()
+			req.Version, req.ReplicaID, req.MaxWaitMillis, req.MinBytes = 1, -1, 100, 1
+			topic := kmsg.NewFetchRequestTopic()
+			topic.Topic = "attack-old"
+			partition := kmsg.NewFetchRequestTopicPartition()
+			partition.PartitionMaxBytes = 1 << 20
+			topic.Partitions = append(topic.Partitions, partition)
+			req.Topics = append(req.Topics, topic)
+			resp, err := r.ask(req)
+			if err != nil {
+				t.Errorf("an old fetch: %v", err)
+				return
+			}
+			if p := resp.(*kmsg.FetchResponse).Topics[0].Partitions[0]; p.ErrorCode != 0 || len(p.RecordBatches) < 20_000 {
+				t.Errorf("an old fetch: error %d, %d bytes", p.ErrorCode, len(p.RecordBatches))
+			}
+		})
+	}
+	clients.Wait()
 	a.unharmed(t, 1000)
+}
+
+// oldBomb is a message set of some 60 KB in format 1 whose one message has a value of n zeros.
+func oldBomb(n int) func() []byte {
+	message := func(m kmsg.MessageV1) []byte {
+		m.Magic = 1
+		b := m.AppendTo(nil)
+		binary.BigEndian.PutUint32(b[8:], uint32(len(b)-12))
+		binary.BigEndian.PutUint32(b[12:], crc32.ChecksumIEEE(b[16:]))
+		return b
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = w.Write(message(kmsg.MessageV1{Value: make([]byte, n)}))
+	_ = w.Close()
+	set := message(kmsg.MessageV1{Attributes: 1, Value: packed.Bytes()})
+	return func() []byte { return bytes.Clone(set) }
 }
 
 // TestHeavyRequests: requests that are millions of names.

@@ -31,7 +31,7 @@ func TestGoClients(t *testing.T) {
 	if err != nil {
 		t.Fatalf("go test: %v\n%s", err, out)
 	}
-	for _, want := range []string{"--- PASS: TestSarama ", "--- PASS: TestSaramaStatic ", "--- PASS: TestKafkaGo "} {
+	for _, want := range []string{"--- PASS: TestSarama ", "--- PASS: TestSaramaStatic ", "--- PASS: TestKafkaGo ", "--- PASS: TestOldKafkaGo "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
