@@ -439,6 +439,9 @@ func (s *Store) Run(key kafka.TopicPartition, job func()) { s.workers.run(key, j
 // thousands.
 func (s *Store) RunFirst(key kafka.TopicPartition, job func()) { s.workers.runFirst(key, job) }
 
+// Hurry has what a partition has in line done before the jobs of those that nobody asks for.
+func (s *Store) Hurry(key kafka.TopicPartition) { s.workers.hurry(key) }
+
 // Lookup returns an open log.
 func (s *Store) Lookup(tp kafka.TopicPartition) (*Log, bool) {
 	s.mu.Lock()

@@ -12,16 +12,24 @@ import (
 type workers struct {
 	mu      xsync.Mutex
 	limit   int
-	jobs    map[kafka.TopicPartition][]func() // an entry stays while one of its jobs is in line or running
-	ready   []kafka.TopicPartition            // partitions with a job to start
-	first   []kafka.TopicPartition            // those that come before all of ready
+	lines   map[kafka.TopicPartition]*line // an entry stays while one of its jobs is in line or running
+	ready   []kafka.TopicPartition         // partitions with a job to start
+	first   []kafka.TopicPartition         // those that come before all of ready
 	running int
 	stopped bool
 	wg      sync.WaitGroup
 }
 
+// line is the jobs of one partition. It is named in ready or first unless one of them runs; what is named in first may be
+// named in ready too, where it is passed over.
+type line struct {
+	jobs    []func()
+	running bool
+	hurried bool // named in first
+}
+
 func newWorkers(limit int) *workers {
-	return &workers{limit: limit, jobs: map[kafka.TopicPartition][]func(){}}
+	return &workers{limit: limit, lines: map[kafka.TopicPartition]*line{}}
 }
 
 // setLimit changes how many jobs run at once.
@@ -41,20 +49,40 @@ func (w *workers) run(key kafka.TopicPartition, job func()) { w.add(key, job, fa
 // runFirst puts a job before those of other partitions.
 func (w *workers) runFirst(key kafka.TopicPartition, job func()) { w.add(key, job, true) }
 
+// hurry puts the jobs of a partition, if it has any in line, before those of partitions that nobody has hurried.
+func (w *workers) hurry(key kafka.TopicPartition) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l := w.lines[key]; l != nil {
+		w.hurryLocked(key, l)
+	}
+}
+
+func (w *workers) hurryLocked(key kafka.TopicPartition, l *line) {
+	if !l.running && !l.hurried {
+		l.hurried = true
+		w.first = append(w.first, key)
+	}
+}
+
 func (w *workers) add(key kafka.TopicPartition, job func(), first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
 		return
 	}
-	queue, busy := w.jobs[key]
-	w.jobs[key] = append(queue, job)
-	if busy {
-		return
+	l, busy := w.lines[key]
+	if !busy {
+		l = &line{}
+		w.lines[key] = l
 	}
-	if first {
-		w.first = append(w.first, key)
-	} else {
+	l.jobs = append(l.jobs, job)
+	switch {
+	case busy:
+		return
+	case first:
+		w.hurryLocked(key, l)
+	default:
 		w.ready = append(w.ready, key)
 	}
 	if w.running < w.limit {
@@ -66,25 +94,42 @@ func (w *workers) add(key kafka.TopicPartition, job func(), first bool) {
 func (w *workers) work() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.first)+len(w.ready) > 0 && !w.stopped && w.running <= w.limit {
-		line := &w.first
-		if len(w.first) == 0 {
-			line = &w.ready
+	for !w.stopped && w.running <= w.limit {
+		key, l := w.nextLocked()
+		if l == nil {
+			break
 		}
-		key := (*line)[0]
-		*line = (*line)[1:]
-		job := w.jobs[key][0]
+		job := l.jobs[0]
+		l.jobs, l.running = l.jobs[1:], true
 		w.mu.Unlock()
 		job()
 		w.mu.Lock()
-		if rest := w.jobs[key][1:]; len(rest) > 0 {
-			w.jobs[key] = rest
+		if l.running = false; len(l.jobs) > 0 {
 			w.ready = append(w.ready, key) // at the end: no partition starves the others
 		} else {
-			delete(w.jobs, key)
+			delete(w.lines, key)
 		}
 	}
 	w.running--
+}
+
+// nextLocked takes the next partition out of line that has a job to start; nil: there is none.
+func (w *workers) nextLocked() (kafka.TopicPartition, *line) {
+	if len(w.first) > 0 {
+		key := w.first[0]
+		w.first = w.first[1:]
+		l := w.lines[key]
+		l.hurried = false
+		return key, l
+	}
+	for len(w.ready) > 0 {
+		key := w.ready[0]
+		w.ready = w.ready[1:]
+		if l := w.lines[key]; l != nil && !l.running {
+			return key, l
+		}
+	}
+	return kafka.TopicPartition{}, nil
 }
 
 // stop drops what has not begun and waits for the rest.

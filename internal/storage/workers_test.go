@@ -1,9 +1,13 @@
 package storage
 
 import (
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"moldau/internal/kafka"
 )
 
 // TestRecoveryThreadsChange: more threads take up what is in line, and fewer let what runs come to its end.
@@ -41,5 +45,52 @@ func TestRecoveryThreadsChange(t *testing.T) {
 			t.Fatalf("%d jobs are left, and up to %d ran at once", running.Load(), most.Load())
 		}
 		w.stop()
+	})
+}
+
+// TestHurriedJobsComeFirst: a partition that somebody asks for does not wait for the thousands before it in line, its jobs keep
+// their order, and hurrying costs nobody a job or runs two jobs of a partition at once.
+func TestHurriedJobsComeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkers(1)
+		goOn := make(chan struct{})
+		var order []string
+		busy := map[int32]bool{}
+		add := func(partition int32, name string) {
+			w.run(tp("t", partition), func() {
+				if busy[partition] {
+					t.Errorf("two jobs of partition %d run at once", partition)
+				}
+				busy[partition] = true
+				<-goOn
+				busy[partition] = false
+				order = append(order, fmt.Sprint(partition, name))
+			})
+		}
+		for i := range int32(5) {
+			add(i, "a")
+			add(i, "b")
+		}
+		synctest.Wait()
+		for range 2 {
+			w.hurry(tp("t", 3))
+			w.hurry(tp("t", 0)) // which runs
+		}
+		w.hurry(kafka.TopicPartition{Topic: "nobody's"})
+		goOn <- struct{}{}
+		synctest.Wait()
+		w.hurry(tp("t", 4))
+		w.hurry(tp("t", 3)) // which runs now
+		for range 3 {
+			goOn <- struct{}{}
+		}
+		synctest.Wait()
+		w.hurry(tp("t", 3)) // and has a job left, at the end of the line
+		close(goOn)
+		w.wait()
+		want := []string{"0a", "3a", "4a", "1a", "2a", "3b", "4b", "0b", "1b", "2b"}
+		if !slices.Equal(order, want) {
+			t.Errorf("the order is %v, want %v", order, want)
+		}
 	})
 }

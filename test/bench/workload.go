@@ -62,7 +62,7 @@ func allWorkloads() []workload {
 		nodes: 1,
 		run:   runStart,
 	}}
-	for _, n := range []int{1_000, 10_000} {
+	for _, n := range []int{1_000, 5_000, 10_000} {
 		list = append(list, workload{
 			name:  fmt.Sprintf("recovery-%d", n),
 			about: fmt.Sprintf("kill -9 under load, then from process start to a record acked with acks=all in %d partitions", n),
