@@ -1,6 +1,7 @@
 package fetcher
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -184,6 +185,46 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		if end := w.nodes[2].partition("bad", 0).LogEnd(); end != 1 {
 			t.Errorf("repaired, and the follower ends at %d", end)
+		}
+	})
+}
+
+// TestPausesGrowAndEndTogether: partitions that go on failing are tried again less and less often, and all in one request.
+func TestPausesGrowAndEndTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 2)
+		defer w.stop()
+		const partitions = 20
+		both := []kafka.NodeID{1, 2}
+		w.nodes[2].stop(false)
+		for i := range int32(partitions) {
+			w.lead("t", i, 0, both, 1, 1)
+			w.within(time.Second, w.nodes[1].produce("t", i, 1))
+			f, err := w.nodes[1].disk.Open(fmt.Sprintf("/data/t-%d/00000000000000000000.log", i), vfs.Write)
+			w.must(err)
+			_, err = f.WriteAt([]byte{0xff}, 70)
+			w.must(err)
+			w.must(f.Close())
+		}
+		w.nodes[2].start()
+		time.Sleep(10 * time.Second)
+		value := func(name string) float64 {
+			families, err := w.nodes[2].fetcher.o.Metrics.Gatherer().Gather()
+			w.must(err)
+			for _, family := range families {
+				if family.GetName() == name {
+					return family.GetMetric()[0].GetCounter().GetValue()
+				}
+			}
+			t.Fatalf("no metric %s", name)
+			return 0
+		}
+		// Pauses of 20, 40, … 640 ms and nine of a second, each followed by two requests at most; and empty ones.
+		if n := value("moldau_fetcher_failures_total") / partitions; n < 10 || n > 20 {
+			t.Errorf("each partition failed %.1f times in ten seconds", n)
+		}
+		if n := value("moldau_fetcher_requests_total"); n > 70 {
+			t.Errorf("%.0f requests in ten seconds", n)
 		}
 	})
 }

@@ -30,19 +30,32 @@ type follower struct {
 
 	behind   bool            // the leader's watermark is beyond at.From, as of the last answer
 	syncing  *replica.Waiter // what is below at.From is not on disk yet; nil: it is
-	resting  *time.Timer     // pause after a failure; nil: none
+	resting  *rest           // after a failure, or for a throttle; nil: none
 	failures int             // in a row
 }
 
 // ready reports whether the partition may be fetched.
 func (f *follower) ready() bool { return f.syncing == nil && f.resting == nil }
 
-// rest ends the pause, if there is one.
+// wakeUp ends the rest, if there is one.
 func (f *follower) wakeUp() {
-	if f.resting != nil {
-		f.resting.Stop()
-		f.resting = nil
+	r := f.resting
+	if r == nil {
+		return
 	}
+	f.resting = nil
+	r.followers = slices.DeleteFunc(r.followers, func(other *follower) bool { return other == f })
+	if len(r.followers) == 0 && r.timer != nil {
+		r.timer.Stop()
+	}
+}
+
+// rest is a pause that partitions begin in the same turn of their loop. They end it together too, so that one request
+// names them all: with a timer for each, who comes first is chance, and the others wait for a request more.
+type rest struct {
+	length    time.Duration
+	followers []*follower
+	timer     *time.Timer // nil until that turn is over
 }
 
 // sorted puts followers into an order that does not depend on when they came.

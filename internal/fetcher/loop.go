@@ -19,6 +19,7 @@ type loop struct {
 	inbox struct {
 		xsync.Mutex
 		partitions []*replica.Partition // to be looked at
+		rested     []*rest              // that are over
 		hurry      bool                 // the leader may be back
 	}
 
@@ -26,6 +27,7 @@ type loop struct {
 	named     []*follower // that the next request names
 	leaving   []*follower // that the session has to forget
 	syncing   []*follower // whose disk is waited for
+	tired     []*rest     // to begin at the end of this turn, one for each length
 	held      *time.Timer // for how long the next request waits for them; nil: not
 
 	main, aside flight
@@ -79,6 +81,7 @@ func (l *loop) run() {
 		}
 		l.readSynced()
 		l.send()
+		l.lieDown()
 		l.wait()
 	}
 }
@@ -139,8 +142,8 @@ func (l *loop) end() {
 // readInbox looks at the partitions that have been posted.
 func (l *loop) readInbox() {
 	l.inbox.Lock()
-	partitions, hurry := l.inbox.partitions, l.inbox.hurry
-	l.inbox.partitions, l.inbox.hurry = nil, false
+	partitions, rested, hurry := l.inbox.partitions, l.inbox.rested, l.inbox.hurry
+	l.inbox.partitions, l.inbox.rested, l.inbox.hurry = nil, nil, false
 	l.inbox.Unlock()
 	if hurry {
 		l.main.wakeUp()
@@ -167,6 +170,13 @@ func (l *loop) readInbox() {
 		case f != nil:
 			l.drop(f)
 		}
+	}
+	for _, r := range rested {
+		for _, f := range r.followers {
+			f.resting = nil
+			fresh = append(fresh, f)
+		}
+		r.followers = nil
 	}
 	if len(fresh) > 0 {
 		l.resume(fresh)
@@ -312,5 +322,28 @@ func (l *loop) pause(f *follower, pause time.Duration) {
 	l.unname(f)
 	l.leave(f)
 	f.wakeUp()
-	f.resting = time.AfterFunc(pause, func() { l.post(f.p) })
+	i := slices.IndexFunc(l.tired, func(r *rest) bool { return r.length == pause })
+	if i < 0 {
+		i = len(l.tired)
+		l.tired = append(l.tired, &rest{length: pause})
+	}
+	f.resting = l.tired[i]
+	f.resting.followers = append(f.resting.followers, f)
+}
+
+// lieDown begins the pauses of this turn.
+func (l *loop) lieDown() {
+	for _, r := range l.tired {
+		if len(r.followers) == 0 {
+			continue // woken up again
+		}
+		r.timer = time.AfterFunc(r.length, func() {
+			l.inbox.Lock()
+			l.inbox.rested = append(l.inbox.rested, r)
+			l.inbox.Unlock()
+			l.wakeUp()
+		})
+	}
+	clear(l.tired)
+	l.tired = l.tired[:0]
 }
