@@ -54,8 +54,11 @@ func (l *loop) next() *kmsg.FetchRequest {
 		}
 	}
 	req.Topics = t.list
-	// Who has left and come back is named again; to forget it would end that.
-	req.ForgottenTopics = forgotten(slices.DeleteFunc(l.leaving, func(f *follower) bool { return f.in }))
+	// What has left and come back, the same or as another follower, is named again; to forget it would end that.
+	req.ForgottenTopics = forgotten(slices.DeleteFunc(l.leaving, func(f *follower) bool {
+		now := l.followers[f.key]
+		return now != nil && now.in
+	}))
 	clear(l.named)
 	l.named, l.leaving = l.named[:0], l.leaving[:0]
 	return req
