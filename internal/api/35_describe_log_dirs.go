@@ -1,6 +1,9 @@
 package api
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/kafka"
@@ -21,19 +24,43 @@ func (a *API) describeLogDirs(r *server.Request) server.Reply {
 		}
 	}
 	all := req.Topics == nil
-	byDir := make(map[*storage.Directory][]*storage.Log)
-	for _, l := range a.o.Store.Logs() { // sorted, and so is each directory's share
-		if all || wanted[l.TopicPartition()] {
-			byDir[l.Dir()] = append(byDir[l.Dir()], l)
+	byDir := make(map[*storage.Directory][]described)
+	add := func(l *storage.Log, future bool) {
+		if tp := l.TopicPartition(); all || wanted[tp] {
+			byDir[l.Dir()] = append(byDir[l.Dir()], described{l, future, a.lag(l, future)})
 		}
 	}
+	for _, l := range a.o.Store.Logs() {
+		add(l, false)
+	}
+	for _, l := range a.o.Store.Futures() {
+		add(l, true)
+	}
 	for _, d := range a.o.Store.Directories() {
-		resp.Dirs = append(resp.Dirs, directory(d, byDir[d]))
+		resp.Dirs = append(resp.Dirs, describeDirectory(d, byDir[d]))
 	}
 	return r.Answer(resp)
 }
 
-func directory(d *storage.Directory, logs []*storage.Log) kmsg.DescribeLogDirsResponseDir {
+// described is a log as DescribeLogDirs tells of it.
+type described struct {
+	*storage.Log
+	future bool // it is the copy of one that moves here
+	lag    int64
+}
+
+// lag is how many offsets a log is behind: a copy behind the log in use, and that behind the high watermark.
+func (a *API) lag(l *storage.Log, future bool) int64 {
+	if !future {
+		return max(0, l.StoredHighWatermark()-l.LogEnd())
+	}
+	if current, ok := a.o.Store.Lookup(l.TopicPartition()); ok {
+		return max(0, current.LogEnd()-l.LogEnd())
+	}
+	return -1 // DescribeLogDirsResponse.INVALID_OFFSET_LAG
+}
+
+func describeDirectory(d *storage.Directory, logs []described) kmsg.DescribeLogDirsResponseDir {
 	answer := kmsg.NewDescribeLogDirsResponseDir()
 	answer.Dir = d.Path()
 	if err := d.Err(); err != nil {
@@ -46,6 +73,7 @@ func directory(d *storage.Directory, logs []*storage.Log) kmsg.DescribeLogDirsRe
 		return answer
 	}
 	answer.TotalBytes, answer.UsableBytes = usage.Total, usage.Free
+	slices.SortStableFunc(logs, func(a, b described) int { return strings.Compare(a.TopicPartition().Topic, b.TopicPartition().Topic) })
 	for _, l := range logs {
 		tp := l.TopicPartition()
 		last := len(answer.Topics) - 1
@@ -56,7 +84,7 @@ func directory(d *storage.Directory, logs []*storage.Log) kmsg.DescribeLogDirsRe
 			last++
 		}
 		p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
-		p.Partition, p.Size = tp.Partition, l.Size()
+		p.Partition, p.Size, p.OffsetLag, p.IsFuture = tp.Partition, l.Size(), l.lag, l.future
 		answer.Topics[last].Partitions = append(answer.Topics[last].Partitions, p)
 	}
 	return answer

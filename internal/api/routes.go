@@ -51,6 +51,7 @@ func rows() []row {
 		serve(kmsg.OffsetForLeaderEpoch, 0, 4, (*API).offsetForLeaderEpoch, nil),
 		serve(kmsg.DescribeConfigs, 0, 4, (*API).describeConfigs, (*API).describeConfigs),
 		serve(kmsg.AlterConfigs, 0, 2, (*API).alterConfigs, (*API).alterConfigs).passedOn(),
+		serve(kmsg.AlterReplicaLogDirs, 0, 2, (*API).alterReplicaLogDirs, nil),
 		serve(kmsg.DescribeLogDirs, 0, 5, (*API).describeLogDirs, nil),
 		forwarded(kmsg.CreatePartitions, 0, 3),
 		serve(kmsg.DeleteGroups, 0, 3, (*API).deleteGroups, nil).atMost(small),

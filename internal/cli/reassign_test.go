@@ -23,9 +23,13 @@ import (
 	"moldau/internal/vfs"
 )
 
-// startNodes starts a cluster of nodes 1 to n in this process. The tools of a test talk to node 1.
-func startNodes(t *testing.T, n int) (*cluster, *ensemble) {
+// startNodes starts a cluster of nodes 1 to n in this process, with these log directories each, or one. The tools of a test
+// talk to node 1.
+func startNodes(t *testing.T, n int, dirs ...string) (*cluster, *ensemble) {
 	t.Helper()
+	if len(dirs) == 0 {
+		dirs = []string{"/disk"}
+	}
 	listeners := map[string]net.Listener{} // by address: a port that is only looked up may be gone when it is listened on
 	listen := func() string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,7 +47,7 @@ func startNodes(t *testing.T, n int) (*cluster, *ensemble) {
 	for i := range n {
 		c, _, err := config.Load(config.Source{File: "test", Text: []byte(fmt.Sprintf("process.roles=broker,controller\nnode.id=%d\n"+
 			"listeners=PLAINTEXT://%s,CONTROLLER://%s\ncontroller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=%s\n"+
-			"log.dirs=/disk\noffsets.topic.num.partitions=1\n", i+1, brokers[i], controllers[i], strings.Join(controllers, ",")))})
+			"log.dirs=%s\noffsets.topic.num.partitions=1\n", i+1, brokers[i], controllers[i], strings.Join(controllers, ","), strings.Join(dirs, ",")))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,6 +262,99 @@ func elect(t *testing.T, c *cluster, admin *kadm.Client) {
 	if code, out, errs := c.run("", "leader-election", "--election-type", "preferred", "--all-topic-partitions", "--output", "json"); code != exitOK || !json.Valid([]byte(out)) {
 		t.Errorf("all: %d\n%s%s", code, out, errs)
 	}
+}
+
+// TestMovingBetweenDirectories: reassign-partitions moves a leader's and a follower's replica to another directory of their
+// nodes, at a rate that lets a test see them on the way, one back before its time, and the controller hears of it.
+func TestMovingBetweenDirectories(t *testing.T) {
+	c, _ := startNodes(t, 2, "/one", "/two")
+	c.create(t, "a", "1:2")
+	produce(t, c, "a", 1)
+	admin := kadm.NewClient(c.kgo(t))
+	where := func(broker int32) (current, future string, lag int64) {
+		t.Helper()
+		dirs, err := admin.DescribeBrokerLogDirs(t.Context(), broker, kadm.TopicsSet{"a": {0: {}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dirs.EachPartition(func(p kadm.DescribedLogDirPartition) {
+			if p.IsFuture {
+				future, lag = p.Dir, p.OffsetLag
+			} else {
+				current = p.Dir
+			}
+		})
+		return current, future, lag
+	}
+	other := map[string]string{"/one": "/two", "/two": "/one"}
+	was1, _, _ := where(1)
+	was2, _, _ := where(2)
+	plan := func(dir1, dir2 string) string {
+		return writeFile(t, "plan", fmt.Sprintf(`{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[1,2],"log_dirs":[%q,%q]}]}`, dir1, dir2))
+	}
+	away := plan(other[was1], other[was2])
+	rate := func(bytes string) {
+		t.Helper()
+		alter := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "replica.alter.log.dirs.io.max.bytes.per.second", Value: &bytes}}
+		if _, err := admin.AlterBrokerConfigs(t.Context(), alter); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rate("0")
+	in := func(dir string) func() bool {
+		return func() bool {
+			at, future, _ := where(1)
+			return at == dir && future == ""
+		}
+	}
+	eventually(t, "moves are throttled", func() bool {
+		set, err := admin.DescribeBrokerConfigs(t.Context(), 1, 2)
+		throttled := 0
+		for _, broker := range set {
+			for _, c := range broker.Configs {
+				if c.Key == "replica.alter.log.dirs.io.max.bytes.per.second" && c.MaybeValue() == "0" {
+					throttled++
+				}
+			}
+		}
+		return err == nil && throttled == 2
+	})
+	code, out, errs := c.run("", "reassign-partitions", "--execute", "--reassignment-json-file", away)
+	if code != exitOK || strings.Count(out, "Successfully started moving log directory to ") != 2 {
+		t.Fatalf("execute: %d\n%s%s", code, out, errs)
+	}
+	if at, future, lag := where(1); at != was1 || future != other[was1] || lag != 20 {
+		t.Errorf("on its way: in %s, to %s, %d behind", at, future, lag)
+	}
+	code, out, errs = c.run("", "reassign-partitions", "--verify", "--preserve-throttles", "--reassignment-json-file", away)
+	if code != exitOK || strings.Count(out, "is still in progress.") != 2 {
+		t.Errorf("verify: %d\n%s%s", code, out, errs)
+	}
+	// Broker 1 stays where it is.
+	code, out, errs = c.run("", "reassign-partitions", "--execute", "--additional", "--reassignment-json-file", plan(was1, other[was2]))
+	if code != exitOK || !in(was1)() {
+		t.Errorf("called off: %d\n%s%s", code, out, errs)
+	}
+	code, out, errs = c.run("", "reassign-partitions", "--execute", "--additional", "--reassignment-json-file", away)
+	if code != exitOK {
+		t.Errorf("once more: %d\n%s%s", code, out, errs)
+	}
+	rate("1000000")
+	eventually(t, "both have moved", func() bool {
+		code, out, _ := c.run("", "reassign-partitions", "--verify", "--preserve-throttles", "--reassignment-json-file", away)
+		return code == exitOK && strings.Count(out, "completed successfully.") == 2
+	})
+	produce(t, c, "a", 1)
+	records := c.kgo(t, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"a": {0: kgo.NewOffset().AtStart()}}))
+	for seen := 0; seen < 40; {
+		got := records.PollFetches(t.Context())
+		if err := got.Err(); err != nil {
+			t.Fatal(err)
+		}
+		seen += got.NumRecords()
+	}
+	// The tool names a directory that is none of the broker's.
+	c.fails(t, exitFailure, "LOG_DIR_NOT_FOUND", "reassign-partitions", "--execute", "--reassignment-json-file", plan("/three", "any"))
 }
 
 func TestMovingToolsRefuseNonsense(t *testing.T) {

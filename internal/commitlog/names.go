@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"moldau/internal/kafka"
 	"moldau/internal/vfs"
 )
@@ -84,6 +86,27 @@ func DeleteDirName(tp kafka.TopicPartition, unique kafka.UUID) string {
 // StrayDirName is DeleteDirName for a log that the cluster's metadata does not know: it is kept for a person to look at.
 func StrayDirName(tp kafka.TopicPartition, unique kafka.UUID) string {
 	return markedDirName(tp, unique, strayDirSuffix)
+}
+
+// FutureDirName returns the name of a folder in which a log is being copied from another directory. INVALID_TOPIC_EXCEPTION:
+// the topic's name is too long for it (KAFKA-4893).
+func FutureDirName(tp kafka.TopicPartition, unique kafka.UUID) (string, error) {
+	name := tp.String() + "." + hex.EncodeToString(unique[:]) + futureDirSuffix
+	if len(name) > maxNameBytes {
+		return "", fmt.Errorf("the folder of %s while it moves would be named %s, which is too long: %w", tp, name, kerr.InvalidTopicException)
+	}
+	return name, nil
+}
+
+// ParseFutureDir returns the partition that is copied to the folder of this name; ok is false if it is no such folder.
+func ParseFutureDir(name string) (tp kafka.TopicPartition, ok bool) {
+	name, ok = strings.CutSuffix(name, futureDirSuffix)
+	dot := strings.LastIndexByte(name, '.')
+	if !ok || dot < 0 {
+		return tp, false
+	}
+	tp, err := ParseDir(name[:dot])
+	return tp, err == nil
 }
 
 func markedDirName(tp kafka.TopicPartition, unique kafka.UUID, suffix string) string {

@@ -47,6 +47,7 @@ func (l *loader) assemble() Node {
 		},
 		Throttles: Throttles{
 			LeaderRate:   l.int64("leader.replication.throttled.rate"),
+			DirsRate:     l.int64("replica.alter.log.dirs.io.max.bytes.per.second"),
 			FollowerRate: l.int64("follower.replication.throttled.rate"),
 		},
 		Balance: Balance{
@@ -145,6 +146,7 @@ func (l *loader) storage() Storage {
 		Dirs:                  dirs,
 		MetadataDir:           l.text("metadata.log.dir"),
 		RecoveryThreads:       l.int32("num.recovery.threads.per.data.dir"),
+		MoveThreads:           l.int32("num.replica.alter.log.dirs.threads"),
 		FlushBeforeAck:        l.bool("log.flush.before.ack"),
 		CheckpointMs:          l.int32("log.flush.offset.checkpoint.interval.ms"),
 		StartCheckpointMs:     l.int32("log.flush.start.offset.checkpoint.interval.ms"),

@@ -74,6 +74,7 @@ type Storage struct {
 	Dirs            []string // at least one
 	MetadataDir     string   // folder that holds __cluster_metadata-0; one of Dirs unless set apart
 	RecoveryThreads int32    // per directory
+	MoveThreads     int32    // partitions that move between directories at a time; 0 = as many as there are directories
 	FlushBeforeAck  bool     // acks=all answers after the sync; false = Kafka's page-cache promise
 
 	CheckpointMs          int32 // recovery points
@@ -142,6 +143,7 @@ type Replication struct {
 // Throttles are what replicas may copy that topics' settings name (KIP-73), in bytes per second.
 type Throttles struct {
 	LeaderRate, FollowerRate int64
+	DirsRate                 int64 // of moves between directories of a node; they need not be named
 }
 
 // Balance is how leadership returns to the preferred replicas, and to whom it may go in need.

@@ -22,7 +22,7 @@ var quotaRows = because("quotas", []Row{
 		Text: "Bytes per second that a leader sends to throttled followers."},
 	{Name: "follower.replication.throttled.rate", Type: Long, Default: "9223372036854775807", Check: atLeast(0), Dynamic: ClusterWide, Hidden: true,
 		Text: "Bytes per second that a throttled follower fetches."},
-	{Name: "replica.alter.log.dirs.io.max.bytes.per.second", Type: Long, Default: "9223372036854775807", Check: atLeast(0), Dynamic: ClusterWide, Hidden: true, Standing: Later,
+	{Name: "replica.alter.log.dirs.io.max.bytes.per.second", Type: Long, Default: "9223372036854775807", Check: atLeast(0), Dynamic: ClusterWide, Hidden: true,
 		Text: "Bytes per second for moves between folders."},
 	{Name: "client.quota.callback.class", Type: Class, Unset: true, Standing: Refused,
 		Text: "A Java class that decides quotas.",

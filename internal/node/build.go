@@ -216,8 +216,16 @@ func (n *Node) openQuorum(home *storage.Directory, place quorum.Formed) error {
 
 // buildBroker makes what a node has only as a broker.
 func (n *Node) buildBroker(clusterID string) {
+	n.throttles = quota.NewReplication(quota.ReplicationOptions{
+		NodeID: n.cfg.ID, Rates: throttleRates(n.cfg), Now: n.o.Now,
+		Lists: func(topic string, overrides map[string]string) (leaders, followers []string) {
+			t := n.topicConfig(topic, overrides)
+			return t.ThrottledLeaders, t.ThrottledFollowers
+		},
+	})
 	n.replicas = replica.NewSet(replica.Options{
 		NodeID: n.cfg.ID, Store: n.store, FlushBeforeAck: n.cfg.Storage.FlushBeforeAck, Now: n.o.Now, Logger: n.o.Logger, Metrics: n.metrics,
+		MoveRate: n.throttles.Dirs, MoveCount: int(n.cfg.Storage.MoveThreads),
 		LogConfig: func(topic string, overrides map[string]string) commitlog.Config {
 			return logConfig(n.topicConfig(topic, overrides))
 		},
@@ -228,13 +236,6 @@ func (n *Node) buildBroker(clusterID string) {
 	n.groups = group.New(n.groupOptions())
 	n.beats, n.admin = uplink.NewLink(n.linkOptions()), uplink.NewLink(n.linkOptions())
 	n.uplink = uplink.New(n.uplinkOptions(clusterID))
-	n.throttles = quota.NewReplication(quota.ReplicationOptions{
-		NodeID: n.cfg.ID, Rates: throttleRates(n.cfg), Now: n.o.Now,
-		Lists: func(topic string, overrides map[string]string) (leaders, followers []string) {
-			t := n.topicConfig(topic, overrides)
-			return t.ThrottledLeaders, t.ThrottledFollowers
-		},
-	})
 	n.fetcher = fetcher.New(n.fetcherOptions())
 	n.buildZooKeeper(clusterID)
 	n.gate.subscribers = []metadata.Subscriber{n.throttles, n.replicas, n.fetcher, n.groups, n.tree, n.zookeeper, peers{n}}

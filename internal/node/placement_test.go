@@ -26,11 +26,7 @@ func TestControllerLearnsPlaces(t *testing.T) {
 		dirs = append(dirs, d.ID())
 	}
 	createTopic(t, n, "orders")
-	limit := time.After(20 * time.Second)
-	pause := time.NewTicker(10 * time.Millisecond)
-	defer pause.Stop()
-	for {
-		var told []kafka.DirID
+	told := func() (told []kafka.DirID) {
 		topic, _ := n.loader.Image().Topics.ByName("orders")
 		for partition, reg := range topic.Partitions.All() {
 			p, err := n.replicas.Partition(kafka.TopicPartition{Topic: "orders", Partition: partition})
@@ -41,16 +37,32 @@ func TestControllerLearnsPlaces(t *testing.T) {
 				told = append(told, dir)
 			}
 		}
-		if len(told) == 2 {
-			if told[0] == told[1] {
-				t.Error("both replicas are in one directory")
-			}
-			return
-		}
+		return told
+	}
+	await(t, "the metadata know of both places", func() bool { return len(told()) == 2 })
+	before := told()
+	if before[0] == before[1] {
+		t.Error("both replicas are in one directory")
+	}
+	// And of one that moves to the other directory.
+	to := n.store.Directories()[slices.Index(dirs, before[1])]
+	if err := <-n.replicas.Move(kafka.TopicPartition{Topic: "orders"}, to); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the metadata know where it has moved", func() bool { return slices.Equal(told(), []kafka.DirID{before[1], before[1]}) })
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	limit := time.After(20 * time.Second)
+	pause := time.NewTicker(10 * time.Millisecond)
+	defer pause.Stop()
+	for !so() {
 		select {
 		case <-pause.C:
 		case <-limit:
-			t.Fatalf("the metadata know of %d places", len(told))
+			t.Fatalf("not in time: %s", what)
 		}
 	}
 }

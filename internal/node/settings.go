@@ -104,7 +104,7 @@ func (n *Node) fetcherOptions() fetcher.Options {
 }
 
 func throttleRates(cfg config.Node) quota.Rates {
-	return quota.Rates{Leader: cfg.Throttles.LeaderRate, Follower: cfg.Throttles.FollowerRate}
+	return quota.Rates{Leader: cfg.Throttles.LeaderRate, Follower: cfg.Throttles.FollowerRate, Dirs: cfg.Throttles.DirsRate}
 }
 
 func (n *Node) linkOptions() uplink.LinkOptions {

@@ -12,6 +12,7 @@ type Replication struct {
 	o        ReplicationOptions
 	Leader   *Throttle // what leaders here send to followers
 	Follower *Throttle // what followers here fetch
+	Dirs     *Bucket   // what replicas here copy from one directory to another
 }
 
 // ReplicationOptions is what a node's throttles need to know.
@@ -27,17 +28,21 @@ type ReplicationOptions struct {
 type Rates struct {
 	Leader   int64 // leader.replication.throttled.rate
 	Follower int64 // follower.replication.throttled.rate
+	Dirs     int64 // replica.alter.log.dirs.io.max.bytes.per.second
 }
 
 // NewReplication returns throttles that cover no replica yet: Apply tells which.
 func NewReplication(o ReplicationOptions) *Replication {
-	return &Replication{o: o, Leader: newThrottle(o.Rates.Leader, o.Now), Follower: newThrottle(o.Rates.Follower, o.Now)}
+	return &Replication{
+		o: o, Leader: newThrottle(o.Rates.Leader, o.Now), Follower: newThrottle(o.Rates.Follower, o.Now), Dirs: NewBucket(o.Rates.Dirs, o.Now),
+	}
 }
 
 // SetRates changes the rates.
 func (r *Replication) SetRates(rates Rates) {
 	r.Leader.bucket.SetRate(rates.Leader)
 	r.Follower.bucket.SetRate(rates.Follower)
+	r.Dirs.SetRate(rates.Dirs)
 }
 
 // Apply takes the lists of throttled replicas from the topics' settings.

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -19,6 +20,7 @@ func (s *Set) Apply(delta *metadata.Delta, image *metadata.Image) {
 	for _, t := range delta.DeletedTopics() {
 		for partition := range t.Partitions.All() {
 			s.remove(t.ID, partition)
+			s.movers.forget(kafka.TopicPartition{Topic: t.Name, Partition: partition})
 		}
 	}
 	for _, change := range delta.ChangedTopics() {
@@ -216,7 +218,7 @@ func (p *Partition) reconcile() {
 		if p.fresh {
 			open = p.set.o.Store.Open
 		}
-		log, err = open(p.tp, p.id, t.dir, t.config)
+		log, err = open(p.tp, p.id, p.set.movers.place(p.tp, t.dir), t.config)
 		if err != nil {
 			p.set.o.Logger.Error("partition can not be opened", "partition", p.tp.String(), "error", err)
 			p.failed(err)
@@ -224,15 +226,19 @@ func (p *Partition) reconcile() {
 			return
 		}
 		p.hold(log)
-		log.OnSynced(p.synced)
+		p.listen(log)
 	}
 	log.SetConfig(t.config)
+	if future := p.future.Load(); future != nil {
+		future.SetConfig(t.config)
+	}
 	if p.set.o.FlushBeforeAck && !a.hasRole && log.SyncedEnd() < log.LogEnd() && log.Dir().Err() == nil {
 		return // recovered is not yet durable: synced comes back here
 	}
 	if p.begin(log) {
 		p.set.tellPlace(p)
 		p.set.tellRole(p)
+		p.resume()
 	}
 }
 
@@ -250,9 +256,6 @@ func (p *Partition) begin(log *storage.Log) bool {
 		log.AssignEpochStart(t.leaderEpoch, next.start)
 	}
 	p.take(next)
-	if err := log.Dir().Err(); err != nil {
-		p.failed(err) // between Open and OnSynced
-	}
 	p.markOpened()
 	return true
 }
@@ -296,11 +299,14 @@ func (p *Partition) leave() {
 	p.mu.Unlock()
 	releaseAll(chains)
 	p.markOpened()
-	var err error
+	err := p.set.o.Store.DiscardCopies(p.tp)
+	if future := p.future.Swap(nil); future != nil {
+		err = errors.Join(err, p.set.o.Store.Delete(future))
+	}
 	if a.log != nil {
-		err = p.set.o.Store.Delete(a.log)
+		err = errors.Join(err, p.set.o.Store.Delete(a.log))
 	} else {
-		err = p.set.o.Store.DeleteClosed(p.tp, p.id)
+		err = errors.Join(err, p.set.o.Store.DeleteClosed(p.tp, p.id))
 	}
 	if err != nil {
 		p.set.o.Logger.Error("partition's folder can not be deleted", "partition", p.tp.String(), "error", err)

@@ -36,7 +36,10 @@ type member struct {
 func newCluster(t testing.TB, flush bool, ids ...kafka.NodeID) *cluster {
 	c := &cluster{t: t, rng: rand.New(rand.NewPCG(1, 2)), nodes: map[kafka.NodeID]*member{}, image: metadata.EmptyImage()}
 	for _, id := range ids {
-		c.nodes[id] = &member{world: newNode(t, id, flush), up: true, epoch: 1}
+		w := newNode(t, id, flush)
+		w.dirs = append(w.dirs, "/other")
+		w.start()
+		c.nodes[id] = &member{world: w, up: true, epoch: 1}
 	}
 	var records []metadata.Record
 	for _, id := range c.ids() {

@@ -3,7 +3,7 @@
 //
 // It owns the role and leader epoch in force, the high watermark, the progress of followers and the wishes to change the
 // in-sync set, the waiters of producers and the watches of fetches, which replica is nearest to a consumer, and the way from
-// metadata to open logs, with what the controller has to know of where those lie. It does not
+// metadata to open logs, with what the controller has to know of where those lie, and their moves between directories. It does not
 // own bytes or files (storage, commitlog), what the in-sync set is (the controller), the loops that fetch for a follower
 // (fetcher), or the checking of what clients send (batch, api).
 //
@@ -36,6 +36,9 @@
 //   - A follower that has everything is read by no fetch: with each fetch of its session (Set.Heard) it is level anew, and
 //     only an append makes it be looked at. So an idle partition costs nothing and yet never looks late.
 //   - A wish whose outcome is not known stays, and the watermark waits for its members: see WishFailed.
+//   - A move to another directory copies in pieces on the workers, so that a role change waits for one piece at most. At the end
+//     appends wait until the copy has what little is missing, is on disk and has taken the log's place: the partition, its waiters
+//     and watches stay, acting.log is another. The controller hears of it afterwards.
 //   - AwaitEnd exists because a leader alone in the in-sync set moves the watermark only at its next sync: without it a
 //     client that was acked with acks=1 could ask for the latest offset and not see its own record.
 package replica

@@ -180,6 +180,7 @@ func (p *Partition) cut(epoch kafka.Epoch, cut func(*acting) error) error {
 	if err := cut(a); err != nil {
 		return fmt.Errorf("truncate %s: %w", p.tp, err)
 	}
+	p.realign(a.log)
 	p.mu.Lock()
 	p.setHighWatermarkLocked(a.log, min(max(p.highWatermark.Load(), a.log.LogStart()), a.log.LogEnd()))
 	p.markLocked(everyKind)

@@ -13,6 +13,7 @@ import (
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
+	"moldau/internal/quota"
 )
 
 var (
@@ -32,7 +33,7 @@ func TestReplicationModel(t *testing.T) {
 			seeds = append(seeds, seed+1)
 		}
 	}
-	acked, elections := 0, kafka.Epoch(0)
+	acked, elections, moved := 0, kafka.Epoch(0), 0
 	for _, seed := range seeds {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			m := newModel(t, seed)
@@ -44,11 +45,11 @@ func TestReplicationModel(t *testing.T) {
 			}
 			m.heal()
 			t.Logf("%d committed, %d acked, %d elections", len(m.committed), len(m.acked), m.leaderEpoch)
-			acked, elections = acked+len(m.acked), elections+m.leaderEpoch
+			acked, elections, moved = acked+len(m.acked), elections+m.leaderEpoch, moved+m.moved
 		})
 	}
-	if *modelSeed == 0 && (acked < 100 || elections < 50) {
-		t.Errorf("%d records acked, %d elections: the model does too little", acked, elections)
+	if *modelSeed == 0 && (acked < 100 || elections < 50 || moved < 10) {
+		t.Errorf("%d records acked, %d elections, %d moves: the model does too little", acked, elections, moved)
 	}
 }
 
@@ -58,6 +59,7 @@ type model struct {
 	rng     *rand.Rand
 	value   int
 	trace   []string
+	moved   int // replicas that came to another directory
 	late    []lateAnswer
 	pending []pendingAck
 	wishes  []Wish // on their way to the controller
@@ -97,6 +99,9 @@ func newModel(t *testing.T, seed uint64) *model {
 		cluster: newCluster(t, true, 1, 2, 3), rng: rand.New(rand.NewPCG(seed, 7)), leader: 1, isr: []kafka.NodeID{1, 2, 3},
 		fenced: map[kafka.NodeID]bool{}, committed: map[kafka.Offset]entry{}, acked: map[kafka.Offset]string{},
 		watermark: map[kafka.NodeID]seenWatermark{},
+	}
+	for _, node := range m.nodes {
+		node.rate.SetRate(0) // moves wait to be told
 	}
 	minISR := strconv.Itoa(1 + m.rng.IntN(2))
 	m.elect(nil, 0, 1, []kafka.NodeID{1, 2, 3}, m.isr, minISR)
@@ -150,6 +155,8 @@ func (m *model) step() {
 	case n < 85 && node.held:
 		node.held = false
 		node.gate.open()
+	case n >= 88 && node.up:
+		m.move(id)
 	case n < 88:
 		m.pass(20 * time.Second)
 		if node.up {
@@ -170,6 +177,59 @@ func (m *model) course(id kafka.NodeID) {
 		}
 	case 3:
 		m.hear()
+	}
+}
+
+// move has a replica begin, go on with or end a move to its node's other directory.
+func (m *model) move(id kafka.NodeID) {
+	node := m.nodes[id]
+	p := node.partition()
+	a := p.acting.Load()
+	if a.log == nil || a.diskErr != nil {
+		return
+	}
+	future := p.future.Load()
+	switch n := m.rng.IntN(4); {
+	case future == nil:
+		to := node.store.Directories()[0]
+		if a.log.Dir() == to {
+			to = node.store.Directories()[1]
+		}
+		err := <-node.set.Move(tp, to)
+		m.note("%d moves to %s: %v", id, to.Path(), err)
+		if err != nil {
+			m.fatal("move: %v", err)
+		}
+	case n == 0 && !node.held: // it waits for a sync that is under way
+		if err := <-node.set.Move(tp, a.log.Dir()); err != nil || p.future.Load() != nil {
+			m.fatal("end the move: %v", err)
+		}
+		m.note("%d stays in %s", id, a.log.Dir().Path())
+	case n < 3 && !node.held: // the sync at its end would wait
+		node.rate.SetRate(quota.Unlimited)
+		node.set.copy(p)
+		for p.future.Load() == future {
+			node.settle(tp)
+		}
+		node.settle(tp) // the job that has ended it
+		node.rate.SetRate(0)
+		if now := p.Dir(); now != future.Dir() {
+			m.fatal("the move has ended in %s, want %s", now.Path(), future.Dir().Path())
+		}
+		m.moved++
+		m.note("%d has moved to %s, log end %d", id, p.Dir().Path(), p.LogEnd())
+	default:
+		done := make(chan error)
+		node.store.Run(tp, func() {
+			p.role.RLock()
+			defer p.role.RUnlock()
+			_, err := p.copyPiece(future)
+			done <- err
+		})
+		if err := <-done; err != nil && p.future.Load() == future {
+			m.fatal("copy: %v", err)
+		}
+		m.note("%d copies up to %d", id, future.LogEnd())
 	}
 }
 

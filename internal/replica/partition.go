@@ -24,6 +24,9 @@ type Partition struct {
 	target atomic.Pointer[target] // what the metadata say; never nil
 	acting atomic.Pointer[acting] // what has been done about it; never nil
 
+	future atomic.Pointer[storage.Log] // the copy in another directory while it moves there; written by the worker, or under role
+	inLine bool                        // to copy; guarded by movers.mu
+
 	// role is held shared while something is done that only the current role allows, and exclusively by the worker to
 	// change role. It may be held across disk operations.
 	role xsync.RWMutex
@@ -209,6 +212,18 @@ func (p *Partition) lastStable(log *storage.Log, highWatermark kafka.Offset) kaf
 		return min(unstable, highWatermark)
 	}
 	return highWatermark
+}
+
+// listen has the partition hear of the syncs of its log.
+func (p *Partition) listen(log *storage.Log) {
+	log.OnSynced(func(end kafka.Offset, err error) {
+		if p.acting.Load().log == log { // else it was replaced by its copy
+			p.synced(end, err)
+		}
+	})
+	if err := log.Dir().Err(); err != nil {
+		p.failed(err) // from before
+	}
 }
 
 // synced is called by the log's syncer.

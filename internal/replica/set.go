@@ -15,6 +15,7 @@ import (
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/metrics"
+	"moldau/internal/quota"
 	"moldau/internal/storage"
 	"moldau/internal/xsync"
 )
@@ -32,6 +33,8 @@ type Options struct {
 	Metrics        *metrics.Set
 	// LogConfig turns what is set for a topic into its log's configuration.
 	LogConfig func(topic string, overrides map[string]string) commitlog.Config
+	MoveRate  *quota.Bucket // bytes per second that are copied between directories; nil: any number
+	MoveCount int           // partitions that are copied at a time; 0: as many as there are directories
 	// MinInSync turns it into min.insync.replicas. nil: 1.
 	MinInSync func(topic string, overrides map[string]string) int
 }
@@ -43,6 +46,7 @@ type Set struct {
 	image  atomic.Pointer[metadata.Image]
 	begun  bool // the first Apply, of all that was here before, is over; by Apply only
 	onRole func(*Partition)
+	movers movers
 
 	placed   chan struct{} // capacity 1
 	placing  xsync.Mutex   // taken alone
@@ -71,6 +75,10 @@ func NewSet(o Options) *Set {
 	}
 	s := &Set{o: o, wishes: make(chan Wish, maxWishes), placed: make(chan struct{}, 1), unplaced: map[*Partition]struct{}{}, byName: map[string]*topic{}, byID: map[kafka.TopicID]*topic{}}
 	s.image.Store(metadata.EmptyImage())
+	s.movers = movers{rate: o.MoveRate, most: cmp.Or(o.MoveCount, len(o.Store.Directories())), wanted: map[kafka.TopicPartition]*storage.Directory{}}
+	if s.movers.rate == nil {
+		s.movers.rate = quota.NewBucket(quota.Unlimited, o.Now)
+	}
 	s.declareMetrics()
 	o.Store.OnSpace(s.openAgain)
 	return s

@@ -12,6 +12,7 @@ import (
 	"moldau/internal/commitlog"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
+	"moldau/internal/quota"
 	"moldau/internal/storage"
 	"moldau/internal/vfs"
 )
@@ -28,6 +29,8 @@ type world struct {
 	image *metadata.Image
 	now   atomic.Int64 // ms
 	flush bool
+	dirs  []string
+	rate  *quota.Bucket // of moves between them
 }
 
 // gate holds back every sync of a log's records while it is shut, and lets them fail if it is broken when it opens.
@@ -77,12 +80,17 @@ func topicID(name string) kafka.TopicID {
 	return id
 }
 
-func newWorld(t testing.TB, flush bool) *world { return newNode(t, self, flush) }
-
-func newNode(t testing.TB, id kafka.NodeID, flush bool) *world {
-	w := &world{t: t, id: id, disk: vfs.NewMem(), gate: &gate{}, flush: flush, image: metadata.EmptyImage()}
-	w.now.Store(1_700_000_000_000)
+func newWorld(t testing.TB, flush bool) *world {
+	w := newNode(t, self, flush)
 	w.start()
+	return w
+}
+
+// newNode is a world that has not been started.
+func newNode(t testing.TB, id kafka.NodeID, flush bool) *world {
+	w := &world{t: t, id: id, disk: vfs.NewMem(), gate: &gate{}, flush: flush, image: metadata.EmptyImage(), dirs: []string{"/data"}}
+	w.now.Store(1_700_000_000_000)
+	w.rate = quota.NewBucket(quota.Unlimited, w.clock)
 	return w
 }
 
@@ -91,14 +99,15 @@ func (w *world) start() {
 	w.fs = vfs.NewInject(w.disk)
 	w.fs.Hook = w.gate.hook
 	store, err := storage.OpenDirectories(storage.Options{
-		FS: w.fs, Dirs: []string{"/data"}, NodeID: w.id, Now: w.clock, FlushBeforeAck: w.flush,
+		FS: w.fs, Dirs: w.dirs, NodeID: w.id, Now: w.clock, FlushBeforeAck: w.flush,
 	})
 	w.must(err)
 	w.must(store.Format("cluster"))
 	w.must(store.Start())
 	w.store = store
 	w.set = NewSet(Options{
-		NodeID: w.id, Store: store, FlushBeforeAck: w.flush, Now: w.clock,
+		MoveRate: w.rate,
+		NodeID:   w.id, Store: store, FlushBeforeAck: w.flush, Now: w.clock,
 		LogConfig: func(_ string, overrides map[string]string) commitlog.Config {
 			c := commitlog.DefaultConfig()
 			if policy, ok := overrides["cleanup.policy"]; ok {

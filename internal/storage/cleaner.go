@@ -145,7 +145,7 @@ func (c *cleaner) candidates() []candidate {
 	dirtiest := 0.0
 	for _, l := range c.s.Logs() {
 		cfg := l.Config()
-		if !cfg.Compact || !l.dir.Online() || l.dir.Full() || l.leaving.Load() || !c.idle(l) {
+		if !cfg.Compact || !l.dir.Online() || l.dir.Full() || l.leaving.Load() || c.s.moves(l.tp) || !c.idle(l) {
 			continue
 		}
 		state, err := l.compactable(now)

@@ -19,6 +19,8 @@ type Log struct {
 	id   kafka.TopicID
 	dir  *Directory
 	made bool // by this start, empty
+	// future is the name of the folder in which the partition is copied from another directory, "" for its log in use.
+	future string
 
 	synced        atomic.Pointer[func(syncedEnd kafka.Offset, err error)]
 	highWatermark atomic.Int64

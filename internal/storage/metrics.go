@@ -61,12 +61,13 @@ func (s *Store) declareMetrics() {
 	m.Register(directoryGauges{s})
 	m.GaugeFunc("moldau_log_bytes", "Size of all partitions on this node.", func() float64 {
 		var sum int64
-		for _, l := range s.Logs() {
+		for _, l := range s.allLogs() {
 			sum += l.Size()
 		}
 		return float64(sum)
 	})
 	m.GaugeFunc("moldau_partitions", "Partitions whose log is open on this node.", func() float64 { return float64(len(s.Logs())) })
+	m.GaugeFunc("moldau_partitions_moving", "Partitions that are being copied to another log directory of this node.", func() float64 { return float64(len(s.Futures())) })
 	m.GaugeFunc("moldau_log_directories_offline", "Log directories that failed.", func() float64 {
 		n := 0
 		for _, d := range s.dirs {
@@ -90,7 +91,7 @@ func (s *Store) declareMetrics() {
 // Pending returns how many bytes were appended in this directory and are not yet durable.
 func (s *Store) Pending(d *Directory) int64 {
 	var sum int64
-	for _, l := range s.Logs() {
+	for _, l := range s.allLogs() {
 		if l.dir == d {
 			bytes, _ := l.Dirty()
 			sum += bytes

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"moldau/internal/commitlog"
@@ -27,8 +26,13 @@ func (s *Store) scan(d *Directory) error {
 		case commitlog.IsDeleteDir(e.Name):
 			s.retention.doom(doomed{dir: d, path: filepath.Join(d.path, e.Name)})
 			continue
-		case commitlog.IsStrayDir(e.Name), strings.HasSuffix(e.Name, "-future"):
+		case commitlog.IsStrayDir(e.Name):
 			d.logger.Warn("partition folder is not in use and can be removed", "folder", filepath.Join(d.path, e.Name))
+			continue
+		}
+		if tp, ok := commitlog.ParseFutureDir(e.Name); ok {
+			s.left[tp] = append(s.left[tp], copied{d, e.Name})
+			d.partitions++
 			continue
 		}
 		tp, err := commitlog.ParseDir(e.Name)
@@ -36,10 +40,9 @@ func (s *Store) scan(d *Directory) error {
 			continue // the quorum's log, or nothing of ours
 		}
 		if other := s.folders[tp]; other != nil {
-			if err := s.checkTwins(tp, other, d); err != nil {
+			if err := s.twin(tp, other, d); err != nil {
 				return err
 			}
-			s.twins = append(s.twins, folder{tp, d})
 			continue
 		}
 		s.enterLocked(tp, d) // alone so far: nothing is served yet
@@ -47,18 +50,37 @@ func (s *Store) scan(d *Directory) error {
 	return nil
 }
 
-// checkTwins makes sure that of two folders with the name of one partition one is an older topic's: that topic was deleted
-// while its directory was offline. Which one, Strays will find out.
-func (s *Store) checkTwins(tp kafka.TopicPartition, a, b *Directory) error {
+// twin is told of a second folder with the name of one partition, in b. Either a move from one directory to the other was
+// cut off when both were there, and the one that had moved more often is the partition's; or one is an older topic's, which
+// was deleted while its directory was offline, and Strays will find out which.
+func (s *Store) twin(tp kafka.TopicPartition, a, b *Directory) error {
 	idA, errA := s.storedID(a, tp)
 	idB, errB := s.storedID(b, tp)
 	if err := errors.Join(errA, errB); err != nil {
 		return err
 	}
-	if idA == idB || idA.IsZero() || idB.IsZero() {
-		return &identityError{fmt.Errorf("partition %s lies in %s and in %s: move the older of the two folders away", tp, a.path, b.path)}
+	if idA != idB && !idA.IsZero() && !idB.IsZero() {
+		s.twins = append(s.twins, folder{tp, b})
+		return nil
 	}
-	return nil
+	movesA, errA := readMoves(s.o.FS, filepath.Join(a.path, tp.String()))
+	movesB, errB := readMoves(s.o.FS, filepath.Join(b.path, tp.String()))
+	if err := errors.Join(errA, errB); err != nil {
+		return err
+	}
+	older, id := b, idB
+	if movesA < movesB {
+		older, id = a, idA
+		s.enterLocked(tp, b)
+	}
+	if movesA != movesB {
+		if err := s.discard(older, tp.String(), tp); err != nil {
+			older.logger.Error("folder that a partition has left cannot be removed", "partition", tp.String(), "dir", older.path, "error", err)
+		}
+		older.keeper.forget(tp, id)
+		return nil
+	}
+	return &identityError{fmt.Errorf("partition %s lies in %s and in %s: move the older of the two folders away", tp, a.path, b.path)}
 }
 
 // folder is a partition's folder that is not open.
@@ -142,7 +164,7 @@ func (s *Store) openOrMake(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.
 			return nil, fmt.Errorf("create %s: %w", tp, err)
 		}
 	}
-	l, err := s.open(d, tp, id, cfg, created)
+	l, err := s.open(d, tp, id, cfg, opening{folder: tp.String(), made: created})
 	if err != nil {
 		if created {
 			s.disclaim(d, tp)
@@ -176,24 +198,32 @@ func (s *Store) checkOwner(d *Directory, tp kafka.TopicPartition, id kafka.Topic
 	return nil, s.setAside(d, tp, stored)
 }
 
-func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cfg commitlog.Config, created bool) (*Log, error) {
-	folder := filepath.Join(d.path, tp.String())
-	if created {
-		if err := d.cleaned.forget(tp); err != nil { // of an older topic of the name
+// opening says how a log is opened.
+type opening struct {
+	folder   string       // its name in the directory
+	made     bool         // there is none yet
+	logStart kafka.Offset // where one that is made begins
+	closed   bool         // it was closed just now
+}
+
+func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cfg commitlog.Config, how opening) (*Log, error) {
+	path := filepath.Join(d.path, how.folder)
+	if how.made {
+		if err := d.anew(tp, id); err != nil {
 			return nil, err
 		}
-		if err := s.o.FS.MkdirAll(folder); err != nil {
+		if err := s.o.FS.MkdirAll(path); err != nil {
 			return nil, err
 		}
-		if err := commitlog.NewPartitionMetadata(s.o.FS, folder, id); err != nil {
+		if err := commitlog.NewPartitionMetadata(s.o.FS, path, id); err != nil {
 			return nil, err
 		}
 	}
 	memory := d.journal.recall(tp, id)
 	log, recovery, err := commitlog.Open(commitlog.Options{
-		FS: s.o.FS, Dir: folder, TP: tp, Config: cfg, Files: d.files, Now: s.o.Now, Logger: d.logger,
-		RecoveryPoint: memory.recoveryPoint, LogStart: memory.logStart, Clean: d.clean && !created, DeferSync: true, StoresRecoveryPoint: true,
-		NamesDurable: d.settled && !created, NewFolder: created,
+		FS: s.o.FS, Dir: path, TP: tp, Config: cfg, Files: d.files, Now: s.o.Now, Logger: d.logger,
+		RecoveryPoint: memory.recoveryPoint, LogStart: max(memory.logStart, how.logStart), Clean: d.clean && !how.made || how.closed,
+		DeferSync: true, StoresRecoveryPoint: true, NamesDurable: d.settled && !how.made, NewFolder: how.made,
 		ProducerExpiryMs: s.o.ProducerExpiryMs,
 	})
 	d.scanned.Add(recovery.ScannedBytes)
@@ -204,7 +234,10 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 		log.Abandon()
 		return nil, err
 	}
-	l := &Log{Log: log, tp: tp, id: id, dir: d, made: created, leaves: make(chan struct{})}
+	l := &Log{Log: log, tp: tp, id: id, dir: d, made: how.made, leaves: make(chan struct{})}
+	if how.folder != tp.String() {
+		l.future = how.folder
+	}
 	l.setFlush(cfg)
 	// Recovered is not yet durable: until the syncer has seen to it, what was read counts as if it were appended just now,
 	// and the owner must not go by a watermark above SyncedEnd. One above the end would be of records that are gone.
@@ -215,15 +248,30 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 			"truncatedBytes", recovery.TruncatedBytes, "took", recovery.Took)
 	}
 	s.mu.Lock()
-	s.logs[tp] = l
+	if l.future == "" {
+		s.logs[tp] = l
+	} else {
+		s.futures[tp] = l
+	}
 	s.mu.Unlock()
 	l.NoteChange()
-	if created {
+	if how.made {
 		d.keeper.wrote()
 	} else if _, dirty := l.Dirty(); dirty {
 		l.queue()
 	}
 	return l, nil
+}
+
+// anew forgets what the directory remembers of a partition that begins there empty: an older topic of the name may have been
+// there, or this one, before it moved away. What stood for records of then must not stand for those to come.
+func (d *Directory) anew(tp kafka.TopicPartition, id kafka.TopicID) error {
+	if err := d.cleaned.forget(tp); err != nil {
+		return err
+	}
+	d.keeper.telling.Lock()
+	defer d.keeper.telling.Unlock()
+	return d.journal.write([]change{{tp: tp, id: id, gone: true}, {tp: tp, gone: true}})
 }
 
 // claim picks the directory for a new partition and counts the partition there, so that others that are made at the same
@@ -303,11 +351,12 @@ func (s *Store) Delete(l *Log) error {
 		return nil
 	}
 	delay := time.Duration(l.Config().FileDeleteDelayMs) * time.Millisecond
-	renamed, err := l.RenameForDelete(l.id)
+	// A name that is new: the partition may come here again, and go again before this folder is removed.
+	renamed, err := l.RenameForDelete(kafka.NewUUID())
 	if err != nil {
 		return l.dir.ioFailed(fmt.Errorf("delete %s: %w", l.tp, err))
 	}
-	s.forget(l.dir, l.tp, l.id)
+	s.leave(l)
 	s.retention.doom(doomed{dir: l.dir, path: renamed, due: s.o.Now().Add(delay)})
 	if err := l.dir.cleaned.forget(l.tp); err != nil {
 		return l.dir.ioFailed(fmt.Errorf("delete %s: %w", l.tp, err))
@@ -331,11 +380,19 @@ func (s *Store) DeleteClosed(tp kafka.TopicPartition, id kafka.TopicID) error {
 	if err != nil || stored != id {
 		return err
 	}
-	target := filepath.Join(d.path, commitlog.DeleteDirName(tp, kafka.NewUUID()))
-	if err := s.moveFolder(d, tp, target); err != nil {
+	if err := s.discard(d, tp.String(), tp); err != nil {
 		return err
 	}
 	s.forget(d, tp, id)
+	return nil
+}
+
+// discard has a closed folder of a partition removed.
+func (s *Store) discard(d *Directory, name string, tp kafka.TopicPartition) error {
+	target := filepath.Join(d.path, commitlog.DeleteDirName(tp, kafka.NewUUID()))
+	if err := s.moveFolder(d, name, target); err != nil {
+		return err
+	}
 	s.retention.doom(doomed{dir: d, path: target, due: s.o.Now()})
 	return nil
 }
@@ -356,15 +413,30 @@ func (s *Store) storedID(d *Directory, tp kafka.TopicPartition) (kafka.TopicID, 
 }
 
 // moveFolder gives a closed partition's folder another name, durably.
-func (s *Store) moveFolder(d *Directory, tp kafka.TopicPartition, target string) error {
-	err := s.o.FS.Rename(filepath.Join(d.path, tp.String()), target)
+func (s *Store) moveFolder(d *Directory, name, target string) error {
+	err := s.o.FS.Rename(filepath.Join(d.path, name), target)
 	if err == nil {
 		err = s.o.FS.SyncDir(d.path)
 	}
 	if err != nil {
-		return d.ioFailed(fmt.Errorf("rename folder of %s: %w", tp, err))
+		return d.ioFailed(fmt.Errorf("rename folder %s: %w", name, err))
 	}
 	return nil
+}
+
+// leave takes an open log out of the Store.
+func (s *Store) leave(l *Log) {
+	if l.future == "" {
+		s.forget(l.dir, l.tp, l.id)
+		return
+	}
+	s.mu.Lock()
+	if s.futures[l.tp] == l {
+		delete(s.futures, l.tp)
+		l.dir.partitions--
+	}
+	s.mu.Unlock()
+	l.dir.keeper.forget(l.tp, l.id)
 }
 
 func (s *Store) forget(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) {
@@ -380,7 +452,7 @@ func (s *Store) forget(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) 
 // setAside renames a folder that no topic owns. Its records are kept for a person to look at.
 func (s *Store) setAside(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) error {
 	name := commitlog.StrayDirName(tp, kafka.NewUUID())
-	if err := s.moveFolder(d, tp, filepath.Join(d.path, name)); err != nil {
+	if err := s.moveFolder(d, tp.String(), filepath.Join(d.path, name)); err != nil {
 		return err
 	}
 	d.logger.Warn("partition folder belongs to no topic and was set aside", "partition", tp.String(), "topicID", id, "folder", name)
@@ -418,6 +490,7 @@ func (s *Store) Strays(known func(tp kafka.TopicPartition, id kafka.TopicID) boo
 		errs = append(errs, s.placeTwin(f, known))
 	}
 	s.twins = nil
+	errs = append(errs, s.strayCopies(known))
 	return errors.Join(errs...)
 }
 

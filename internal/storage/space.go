@@ -84,7 +84,7 @@ func (s *space) limitReserves() error {
 	s.d.files.SetReserveLimit(min(max(above/aheadShare, 0), maxAheadBytes))
 	tight := above <= 0
 	if tight && !s.tight {
-		for _, l := range s.d.s.Logs() {
+		for _, l := range s.d.s.allLogs() {
 			if l.dir == s.d {
 				err = errors.Join(err, l.ReleaseReserve())
 			}

@@ -91,6 +91,8 @@ type Store struct {
 	mu      xsync.Mutex
 	folders map[kafka.TopicPartition]*Directory // partitions found on disk or made since, open or not
 	logs    map[kafka.TopicPartition]*Log
+	futures map[kafka.TopicPartition]*Log     // logs in use that are being copied to another directory: the open copies, and
+	left    map[kafka.TopicPartition][]copied // the folders of copies that an earlier run has left
 }
 
 // OpenDirectories locks every directory and learns its id and what it holds; no log is opened. A directory that can not
@@ -105,6 +107,8 @@ func OpenDirectories(o Options) (*Store, error) {
 		stop:     make(chan struct{}),
 		folders:  map[kafka.TopicPartition]*Directory{},
 		logs:     map[kafka.TopicPartition]*Log{},
+		futures:  map[kafka.TopicPartition]*Log{},
+		left:     map[kafka.TopicPartition][]copied{},
 		workers:  newWorkers(o.RecoveryThreads * len(o.Dirs)),
 	}
 	s.producerExpiryMs.Store(o.ProducerExpiryMs)
@@ -349,7 +353,7 @@ func (s *Store) Start() error {
 
 // tellFailed tells the owner of every log of a failed directory.
 func (s *Store) tellFailed(d *Directory) {
-	for _, l := range s.Logs() {
+	for _, l := range s.allLogs() {
 		if l.dir == d {
 			l.tell(l.SyncedEnd(), d.Err())
 		}
@@ -371,7 +375,7 @@ func (s *Store) Stop(clean bool) error {
 			}
 		}
 	}
-	for _, l := range s.Logs() {
+	for _, l := range s.allLogs() {
 		if !clean || !l.dir.Online() {
 			l.Abandon()
 		}
@@ -380,7 +384,7 @@ func (s *Store) Stop(clean bool) error {
 }
 
 func (s *Store) stopCleanly(d *Directory) error {
-	logs := slices.DeleteFunc(s.Logs(), func(l *Log) bool { return l.dir != d })
+	logs := slices.DeleteFunc(s.allLogs(), func(l *Log) bool { return l.dir != d })
 	closing := newWorkers(s.o.RecoveryThreads)
 	for _, l := range logs {
 		closing.run(l.tp, func() {
@@ -450,16 +454,24 @@ func (s *Store) Lookup(tp kafka.TopicPartition) (*Log, bool) {
 	return l, ok
 }
 
-// Logs returns all open logs, by topic and partition.
-func (s *Store) Logs() []*Log {
+// Logs returns all open logs that are in use, by topic and partition.
+func (s *Store) Logs() []*Log { return s.sorted(s.logs) }
+
+// Futures returns the open copies of logs that move to another directory, by topic and partition.
+func (s *Store) Futures() []*Log { return s.sorted(s.futures) }
+
+// allLogs returns both.
+func (s *Store) allLogs() []*Log { return append(s.Logs(), s.Futures()...) }
+
+func (s *Store) sorted(logs map[kafka.TopicPartition]*Log) []*Log {
 	s.mu.Lock()
-	logs := make([]*Log, 0, len(s.logs))
-	for _, l := range s.logs {
-		logs = append(logs, l)
+	all := make([]*Log, 0, len(logs))
+	for _, l := range logs {
+		all = append(all, l)
 	}
 	s.mu.Unlock()
-	slices.SortFunc(logs, func(a, b *Log) int { return compareTP(a.tp, b.tp) })
-	return logs
+	slices.SortFunc(all, func(a, b *Log) int { return compareTP(a.tp, b.tp) })
+	return all
 }
 
 // phase returns a time within the second half of an interval, so that what was started together, the nodes of a cluster or
