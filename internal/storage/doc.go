@@ -17,12 +17,11 @@
 //     before a log is cut below it.
 //  5. A log start that DeleteRecords was told of is in the journal, durably.
 //  6. The journal's state is made only by applying its entries; older news of a partition never follow newer.
-//  7. A folder is an open log's, a known closed one's, or named -delete, -stray or -future. It is never two logs'.
+//  7. A folder is an open log's, a known closed one's, or named -delete, -stray or -future. It is never two logs'. The folder that
+//     a moving partition is copied to gets its name when all is on disk, and nothing is appended before the old one has lost it.
 //  8. What an unclean start has to read never exceeds Options.RecoveryBytes per directory, however many logs there are: appends
 //     wait rather than that. A snapshot stays until the journal knows a later recovery point.
-//  9. A partition that moves to another directory has one log in use at any moment: the copy's folder gets the partition's name
-//     when all of it is on disk, and nothing is appended before the old folder has lost it.
-// 10. What recovery has read counts as synced only after a sync that began later.
+//  9. What recovery has read counts as synced only after a sync that began later.
 //
 // Goroutines: per directory one syncer and one keeper (journal, checkpoints, space); one for retention and removal, one to look for damage, one for compaction and as
 // many for its jobs as it has threads; and
