@@ -45,30 +45,20 @@ func allowed(acl []ACL, perm int32, ids []ID) bool {
 		if a.ID == anyone {
 			return true
 		}
-		for _, id := range ids {
-			if id.Scheme == a.Scheme && id.matches(a.Name) {
-				return true
-			}
+		if slices.Contains(ids, a.ID) {
+			return true
 		}
 	}
 	return false
 }
 
-func (id ID) matches(rule string) bool {
-	switch id.Scheme {
-	case "ip":
-		network, ok := parseNetwork(rule)
-		address, err := netip.ParseAddr(id.Name)
-		return ok && err == nil && network.Contains(address.Unmap())
-	case "digest":
-		return id.Name == rule
-	}
-	return false
-}
-
 // completeACL is the ACL that a node gets when a client wants this one: without duplicates, and "auth" replaced by who the
-// client has shown to be. Not ok: there is something in it that nobody can be. Mirrors PrepRequestProcessor.fixupACL.
-func completeACL(wanted []ACL, ids []ID) (acl []ACL, ok bool) {
+// client has shown to be. It fails if there is something in it that nobody can be. ZooKeeper does not expect that there is no
+// list at all, and takes that for a request that it cannot read. Mirrors PrepRequestProcessor.fixupACL.
+func completeACL(wanted []ACL, ids []ID) (acl []ACL, code Code) {
+	if wanted == nil {
+		return nil, MarshallingError
+	}
 	var own []ACL
 	for i, a := range wanted {
 		switch {
@@ -83,34 +73,26 @@ func completeACL(wanted []ACL, ids []ID) (acl []ACL, ok bool) {
 				}
 			}
 			if !shown {
-				return nil, false
+				return nil, InvalidACL
 			}
 		case a.Scheme == "ip":
-			if _, ok := parseNetwork(a.Name); !ok {
-				return nil, false
+			if address, err := netip.ParseAddr(a.Name); err != nil || !address.Is4() { // all that 3.4 knows
+				return nil, InvalidACL
 			}
 			acl = append(acl, a)
 		case a.Scheme == "digest":
 			if strings.Count(strings.TrimRight(a.Name, ":"), ":") != 1 { // as Java splits it
-				return nil, false
+				return nil, InvalidACL
 			}
 			acl = append(acl, a)
 		default:
-			return nil, false
+			return nil, InvalidACL
 		}
 	}
-	acl = append(acl, own...)
-	return acl, len(acl) > 0
-}
-
-// parseNetwork reads "address" or "address/bits".
-func parseNetwork(s string) (netip.Prefix, bool) {
-	if !strings.Contains(s, "/") {
-		address, err := netip.ParseAddr(s)
-		return netip.PrefixFrom(address, address.BitLen()), err == nil
+	if acl = append(acl, own...); len(acl) == 0 {
+		return nil, InvalidACL
 	}
-	network, err := netip.ParsePrefix(s)
-	return network, err == nil
+	return acl, OK
 }
 
 // maxIDs is how many identities a client may collect.

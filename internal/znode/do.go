@@ -26,7 +26,7 @@ func (s *shard) do(t *coordinator.Turn, c *Client, xid int32, op Op) *order {
 			return command
 		}
 	case Multi:
-		answer, err = s.multi(t, c, op)
+		answer, code, err = s.multi(t, c, op)
 	case CloseSession:
 		closing = true
 		err = s.end(t, ses)
@@ -175,15 +175,17 @@ func (x *transaction) step(c *Client, op Op) Result {
 	return r
 }
 
-// multi does all of several operations, or none.
-func (s *shard) multi(t *coordinator.Turn, c *Client, op Multi) (Results, error) {
+// multi does all of several operations, or none. The code says whether they could be read.
+func (s *shard) multi(t *coordinator.Turn, c *Client, op Multi) (answer any, code Code, err error) {
 	x := s.begin(t)
 	out := Results{Each: make([]Result, 0, len(op.Ops))}
 	for _, each := range op.Ops {
 		r := Result{Op: each, Code: RuntimeInconsistency}
 		if !out.Failed {
-			r = x.step(c, each)
-			if r.Code == OK {
+			switch r = x.step(c, each); r.Code {
+			case MarshallingError:
+				return nil, r.Code, nil
+			case OK:
 				// A command to the cluster cannot be undone, so it is no part of something that happens whole or not at all.
 				if command, code := s.command(each, r); command != nil {
 					r.Code = NoAuth
@@ -199,7 +201,7 @@ func (s *shard) multi(t *coordinator.Turn, c *Client, op Multi) (Results, error)
 		for i := range out.Each {
 			out.Each[i].Answer = nil
 		}
-		return out, nil
+		return out, OK, nil
 	}
-	return out, x.commit(t)
+	return out, OK, x.commit(t)
 }

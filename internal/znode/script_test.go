@@ -136,7 +136,7 @@ func (s *script) op(t *testing.T, d *datadriven.TestData, verb string, args []da
 	}
 	acl := open()
 	if v, ok := values["acl"]; ok {
-		acl = nil
+		acl = []ACL{}
 		for _, text := range v {
 			if text == "none" {
 				continue

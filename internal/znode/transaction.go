@@ -95,9 +95,9 @@ func (x *transaction) create(c *Client, op Create) (path string, code Code) {
 	if slash < 0 || strings.IndexByte(op.Path, 0) >= 0 {
 		return "", BadArguments
 	}
-	acl, ok := completeACL(op.ACL, c.ids)
-	if !ok {
-		return "", InvalidACL
+	acl, code := completeACL(op.ACL, c.ids)
+	if code != OK {
+		return "", code
 	}
 	parentPath := op.Path[:slash]
 	parent := x.find(parentPath)
@@ -210,9 +210,9 @@ func (x *transaction) setACL(c *Client, op SetACL) Code {
 	if !validPath(op.Path) {
 		return BadArguments
 	}
-	acl, ok := completeACL(op.ACL, c.ids)
-	if !ok {
-		return InvalidACL
+	acl, code := completeACL(op.ACL, c.ids)
+	if code != OK {
+		return code
 	}
 	d := x.find(op.Path)
 	switch {

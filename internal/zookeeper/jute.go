@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"encoding/binary"
+	"strings"
 
 	"moldau/internal/znode"
 )
@@ -54,17 +55,14 @@ func (r *reader) buffer() []byte {
 	return b
 }
 
-// string may be "" but not absent.
+// string may be "" but not absent. What is no UTF-8 is replaced, as Java does it.
 func (r *reader) string() string {
-	return string(r.take(int(r.int())))
+	return strings.ToValidUTF8(string(r.take(int(r.int()))), "\ufffd")
 }
 
-// count returns the length of a vector, whose items take at least size bytes each.
+// count returns the length of a vector, which may not be absent, and whose items take at least size bytes each.
 func (r *reader) count(size int) int {
 	n := int(r.int())
-	if n == -1 {
-		return 0
-	}
 	if n < 0 || n > len(r.b)/size {
 		r.b, r.bad = nil, true
 		return 0
@@ -81,7 +79,12 @@ func (r *reader) strings() []string {
 	return out
 }
 
+// acl returns nil if there is none, as opposed to an empty one.
 func (r *reader) acl() []znode.ACL {
+	if len(r.b) >= 4 && int32(binary.BigEndian.Uint32(r.b)) == -1 {
+		r.take(4)
+		return nil
+	}
 	n := r.count(12)
 	out := make([]znode.ACL, 0, n)
 	for range n {
