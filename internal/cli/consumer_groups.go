@@ -30,6 +30,7 @@ type groupFlags struct {
 	toOffset, shiftBy                               int64
 	toDatetime, byDuration, fromFile, scenario, act string
 	regex                                           string
+	fromZooKeeper, toZooKeeper                      string // the group
 	timeoutMs                                       int64
 }
 
@@ -46,6 +47,8 @@ func (a *app) consumerGroupsCommand() *cobra.Command {
 	flags.Bool("reset-offsets", false, "move the offsets of groups without members")
 	flags.Bool("delete", false, "delete groups without members")
 	flags.Bool("delete-offsets", false, "delete a group's offsets for topics")
+	flags.StringVar(&f.fromZooKeeper, "migrate-from-zookeeper", "", "show the offsets of a `group` whose consumers keep them in ZooKeeper, and with --execute copy them to where all others do")
+	flags.StringVar(&f.toZooKeeper, "migrate-to-zookeeper", "", "the other way round")
 	flags.StringArrayVar(&f.groups, "group", nil, "the `group`; may be repeated")
 	flags.BoolVar(&f.allGroups, "all-groups", false, "every group")
 	flags.StringArrayVar(&f.topics, "topic", nil, "the `topic`, or topic:0,1 for some partitions; may be repeated")
@@ -79,6 +82,7 @@ func (a *app) consumerGroupsCommand() *cobra.Command {
 		}
 		do := map[string]func(context.Context, *client, *clusterFlags, groupFlags) error{
 			"list": a.listGroups, "describe": a.describeGroups, "reset-offsets": a.resetOffsets, "delete": a.deleteGroups, "delete-offsets": a.deleteGroupOffsets,
+			"migrate-from-zookeeper": a.migrateGroup, "migrate-to-zookeeper": a.migrateGroup,
 		}[f.act]
 		ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(f.timeoutMs)*time.Millisecond)
 		defer cancel()
@@ -112,7 +116,7 @@ func (a *app) validateRegex(c *clusterFlags, expression string) error {
 var resetScenarios = []string{"to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime", "by-duration", "from-file"}
 
 func (f *groupFlags) check(flags *pflag.FlagSet, args []string) (err error) {
-	if f.act, err = exactlyOne(flags, "list", "describe", "reset-offsets", "delete", "delete-offsets"); err != nil {
+	if f.act, err = exactlyOne(flags, "list", "describe", "reset-offsets", "delete", "delete-offsets", "migrate-from-zookeeper", "migrate-to-zookeeper"); err != nil {
 		return err
 	}
 	for _, arg := range args { // --state Stable: the value of these two may stand apart or be missing
@@ -128,7 +132,8 @@ func (f *groupFlags) check(flags *pflag.FlagSet, args []string) (err error) {
 	allowed := map[string][]string{
 		"all-groups": {"describe", "reset-offsets", "delete"}, "group": {"describe", "reset-offsets", "delete", "delete-offsets"},
 		"topic": {"reset-offsets", "delete-offsets"}, "all-topics": {"reset-offsets"}, "members": {"describe"}, "offsets": {"describe"},
-		"verbose": {"describe"}, "state": {"describe", "list"}, "type": {"list"}, "dry-run": {"reset-offsets"}, "execute": {"reset-offsets"}, "export": {"reset-offsets"},
+		"verbose": {"describe"}, "state": {"describe", "list"}, "type": {"list"}, "dry-run": {"reset-offsets", "migrate-from-zookeeper", "migrate-to-zookeeper"},
+		"execute": {"reset-offsets", "migrate-from-zookeeper", "migrate-to-zookeeper"}, "export": {"reset-offsets"},
 	}
 	for _, s := range resetScenarios {
 		allowed[s] = []string{"reset-offsets"}
@@ -137,8 +142,11 @@ func (f *groupFlags) check(flags *pflag.FlagSet, args []string) (err error) {
 		return err
 	}
 	bad := ""
+	migrates := f.act == "migrate-from-zookeeper" || f.act == "migrate-to-zookeeper"
 	switch {
-	case f.act != "list" && f.allGroups == (len(f.groups) > 0):
+	case migrates && f.fromZooKeeper+f.toZooKeeper == "":
+		bad = "--" + f.act + " needs the name of a group"
+	case f.act != "list" && !migrates && f.allGroups == (len(f.groups) > 0):
 		bad = "--" + f.act + " needs either --group or --all-groups"
 	case f.act == "delete-offsets" && (len(f.groups) != 1 || len(f.topics) == 0):
 		bad = "--delete-offsets needs one --group and --topic"
