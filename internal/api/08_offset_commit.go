@@ -11,11 +11,13 @@ import (
 	"moldau/internal/wire"
 )
 
-// offsetCommit answers OffsetCommit. Offsets are stored for topics that exist, named by id from version 10 on. Versions
-// 0 and 1 know no members: 0 is of clients that keep their offsets in ZooKeeper, and is stored here with the others. Mirrors
-// KafkaApis.handleOffsetCommitRequest.
+// offsetCommit answers OffsetCommit. Offsets are stored for topics that exist, named by id from version 10 on. Version
+// 1 knows no members; 0 is of clients that keep their offsets in ZooKeeper. Mirrors KafkaApis.handleOffsetCommitRequest.
 func (a *API) offsetCommit(r *server.Request) server.Reply {
 	req := r.Body.(*kmsg.OffsetCommitRequest)
+	if req.Version == 0 {
+		return a.treeOffsets(r)
+	}
 	resp := kmsg.NewPtrOffsetCommitResponse()
 	commit := group.Commit{
 		Group: req.Group, Generation: req.Generation, MemberID: req.MemberID, InstanceID: req.InstanceID,

@@ -12,10 +12,13 @@ import (
 )
 
 // offsetFetch answers OffsetFetch: what groups have committed. To version 7 it asks for one group, from 8 on for several;
-// from 10 on topics have ids. Version 0 is of clients that keep their offsets in ZooKeeper: here it reads what the others read, and
-// differs in how it tells that there is nothing. Mirrors KafkaApis.handleOffsetFetchRequest.
+// from 10 on topics have ids. Version 0 is of clients that keep their offsets in ZooKeeper. Mirrors
+// KafkaApis.handleOffsetFetchRequest.
 func (a *API) offsetFetch(r *server.Request) server.Reply {
 	req := r.Body.(*kmsg.OffsetFetchRequest)
+	if req.Version == 0 {
+		return a.treeOffsets(r)
+	}
 	groups := req.Groups
 	if req.Version < 8 {
 		groups = []kmsg.OffsetFetchRequestGroup{oneGroup(req)}
@@ -77,9 +80,6 @@ func asOneGroup(req *kmsg.OffsetFetchRequest, resp *kmsg.OffsetFetchResponse) {
 		for _, p := range t.Partitions {
 			answer := kmsg.NewOffsetFetchResponseTopicPartition()
 			answer.Partition, answer.Offset, answer.LeaderEpoch, answer.Metadata, answer.ErrorCode = p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, p.ErrorCode
-			if req.Version == 0 && p.Offset < 0 {
-				answer.ErrorCode = kerr.UnknownTopicOrPartition.Code
-			}
 			topic.Partitions = append(topic.Partitions, answer)
 		}
 		resp.Topics = append(resp.Topics, topic)

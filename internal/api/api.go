@@ -35,7 +35,11 @@ type Owners struct {
 	Disconnected func(broker kafka.NodeID, epoch int64)
 	Quorum       *quorum.Quorum
 	// Passed is asked to serve a ZooKeeper client, with the body of the request; it returns what takes the connection.
-	Passed   func(body []byte) (func(net.Conn), error)
+	Passed func(body []byte) (func(net.Conn), error)
+	// TreeOffsets answers OffsetCommit and OffsetFetch of version 0, PassedOffsets the same for another node.
+	TreeOffsets   func(ctx context.Context, req kmsg.Request) (kmsg.Response, error)
+	PassedOffsets func(ctx context.Context, body []byte) ([]byte, error)
+
 	Config   func() *config.Config // in force now
 	LogLevel *slog.LevelVar        // of the node's log; nil: it cannot be changed
 }

@@ -28,6 +28,8 @@ import (
 	"moldau/internal/uplink"
 	"moldau/internal/vfs"
 	"moldau/internal/wire"
+	"moldau/internal/znode"
+	"moldau/internal/zookeeper"
 )
 
 // testNode is a whole node on a disk in memory: the owners are the real ones, and so is the server. Only the network is
@@ -38,6 +40,8 @@ type testNode struct {
 	store      *storage.Store
 	set        *replica.Set
 	groups     *group.Coordinator
+	tree       *znode.Coordinator
+	zookeeper  *zookeeper.Server
 	loader     *metadata.Loader
 	quorum     *quorum.Quorum
 	controller *controller.Controller
@@ -136,7 +140,21 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 			Elapsed: func() time.Duration { return time.Since(began) },
 		},
 	})
-	n.loader = metadata.NewLoader(n.set, n.groups, n.controller)
+	elapsed := func() time.Duration { return time.Since(began) }
+	n.tree = znode.New(znode.Options{
+		ClusterID: clusterID, Image: func() *metadata.Image { return n.loader.Image() }, Controller: func() kafka.NodeID { return testNodeID },
+		SnapshotBytes: 1 << 20, Logger: logger, Metrics: m,
+		Runtime: coordinator.Options{NodeID: testNodeID, Replicas: n.set, LoadBytes: 1 << 20, Now: time.Now, Elapsed: elapsed},
+	})
+	n.zookeeper = zookeeper.New(zookeeper.Options{
+		NodeID: testNodeID, Tree: n.tree, Image: func() *metadata.Image { return n.loader.Image() }, Elapsed: elapsed, Logger: logger, Metrics: m,
+		Create: func(ctx context.Context) error {
+			topic := kmsg.NewCreateTopicsRequestTopic()
+			topic.Topic, topic.NumPartitions, topic.ReplicationFactor = znode.Topic, 1, 1
+			return n.uplink.AutoCreateAs(ctx, topic)
+		},
+	})
+	n.loader = metadata.NewLoader(n.set, n.groups, n.tree, n.zookeeper, n.controller)
 	dir := n.store.Directories()[0]
 	self := quorum.Voter{ID: testNodeID, DirID: dir.ID(), Endpoints: []quorum.Endpoint{{Name: "CONTROLLER", Host: "127.0.0.1", Port: 9093}}}
 	q, err = quorum.Open(quorum.Options{
@@ -170,6 +188,7 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 	n.api = New(Options{
 		Owners: Owners{
 			Image: n.loader.Image, Replicas: n.set, Groups: n.groups, Store: n.store, Uplink: n.uplink, Quorum: q, Config: func() *config.Config { return cfg }, LogLevel: &n.level,
+			TreeOffsets: n.zookeeper.Offsets, PassedOffsets: n.zookeeper.PassedOffsets,
 			Local: func(ctx context.Context, req kmsg.Request, principal, clientID string) (kmsg.Response, error) {
 				return n.controller.Handle(ctx, controller.Request{Body: req, Principal: principal, ClientID: clientID})
 			},
@@ -205,6 +224,8 @@ func (n *testNode) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	n.groups.Stop()
+	n.tree.Stop()
+	n.zookeeper.Stop()
 	if err := n.srv.Stop(ctx); err != nil {
 		n.t.Error(err)
 	}

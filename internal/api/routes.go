@@ -81,6 +81,7 @@ func rows() []row {
 		serve(kmsg.Key(wire.RaftKey), 0, 0, nil, (*API).raft).atMost(quorum.MaxMessageBytes + small).untold(),
 		serve(kmsg.Key(wire.FormKey), 0, 0, nil, (*API).whatAreYou).atMost(small).untold(),
 		serve(kmsg.Key(wire.ZooKeeperKey), 0, 0, (*API).passed, nil).atMost(small).untold(),
+		serve(kmsg.Key(wire.ZooKeeperOffsetsKey), 0, 0, (*API).passedOffsets, nil).untold(),
 	}
 }
 

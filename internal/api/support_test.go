@@ -62,6 +62,10 @@ func nameOf(r row) string {
 		return "raft messages (private)"
 	case wire.FormKey:
 		return "forming a cluster (private)"
+	case wire.ZooKeeperKey:
+		return "connection of a ZooKeeper client (private)"
+	case wire.ZooKeeperOffsetsKey:
+		return "offsets in the ZooKeeper tree (private)"
 	}
 	return kmsg.NameForKey(r.key)
 }

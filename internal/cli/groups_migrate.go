@@ -161,11 +161,11 @@ func fetchOld(ctx context.Context, old *client, group string, topics kadm.TopicD
 	if len(req.Topics) == 0 {
 		return found, nil // no topics would mean all, which version 0 does not know
 	}
-	resp, err := req.RequestWith(ctx, old.Client)
+	resp, err := anyBroker(ctx, old, req)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range resp.Topics {
+	for _, t := range resp.(*kmsg.OffsetFetchResponse).Topics {
 		for _, p := range t.Partitions {
 			err := kerr.ErrorForCode(p.ErrorCode)
 			switch {
@@ -177,6 +177,20 @@ func fetchOld(ctx context.Context, old *client, group string, topics kadm.TopicD
 		}
 	}
 	return found, nil
+}
+
+// anyBroker has some broker answer: in version 0 each of them does. The client's own way would be to ask the group's coordinator,
+// and to ask it again where there is no offset, which version 0 says with an error that passes elsewhere.
+func anyBroker(ctx context.Context, old *client, req kmsg.Request) (kmsg.Response, error) {
+	var errs []error
+	for _, b := range slices.Concat(old.DiscoveredBrokers(), old.SeedBrokers()) {
+		resp, err := b.Request(ctx, req)
+		if err == nil {
+			return resp, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
 }
 
 func commitOld(ctx context.Context, old *client, group string, offsets []movedOffset) error {
@@ -193,11 +207,11 @@ func commitOld(ctx context.Context, old *client, group string, offsets []movedOf
 		topic := &req.Topics[len(req.Topics)-1]
 		topic.Partitions = append(topic.Partitions, p)
 	}
-	resp, err := req.RequestWith(ctx, old.Client)
+	resp, err := anyBroker(ctx, old, req)
 	if err != nil {
 		return err
 	}
-	for _, t := range resp.Topics {
+	for _, t := range resp.(*kmsg.OffsetCommitResponse).Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 				return fmt.Errorf("%s-%d: %w", t.Topic, p.Partition, err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -170,4 +171,48 @@ func TestDurations(t *testing.T) {
 			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
 		}
 	}
+}
+
+func TestGroupsMigrate(t *testing.T) {
+	c := startCluster(t)
+	c.want(t, "Created topic t.\n", "", "topics", "--create", "--topic", "t", "--partitions", "3")
+	c.fails(t, exitFailure, "group g has no offsets in ZooKeeper's tree", "consumer-groups", "--migrate-from-zookeeper", "g", "--dry-run")
+	c.want(t, "", "1\n2\n3\n4\n", "console-producer", "--topic", "t", "--partition", "0")
+	c.want(t, "1\n2\n3\n", "", "console-consumer", "--topic", "t", "--group", "g", "--from-beginning", "--max-messages", "3")
+
+	// To the tree: at first only to look.
+	const header = "\nGROUP TOPIC PARTITION ZOOKEEPER KAFKA\n"
+	migrate := func(want string, args ...string) {
+		t.Helper()
+		code, out, errs := c.run("", "consumer-groups", args...)
+		if code != exitOK || columns(out) != want {
+			t.Errorf("%v: exit code %d:\n%s%s\nwant:\n%s", args, code, columns(out), errs, want)
+		}
+	}
+	migrate(header+"g t 0 - 3\n", "--migrate-to-zookeeper", "g")
+	c.fails(t, exitFailure, "group g has no offsets in ZooKeeper's tree", "consumer-groups", "--migrate-from-zookeeper", "g")
+	migrate(header+"g t 0 - 3\n\nCopied 1 offsets of group g from __consumer_offsets to ZooKeeper's tree.\n", "--migrate-to-zookeeper", "g", "--execute")
+	migrate(header+"g t 0 3 3\n", "--migrate-from-zookeeper", "g", "--dry-run")
+
+	// And back: what only the other side has stays.
+	if code, _, errs := c.run("", "consumer-groups", "--reset-offsets", "--group", "g", "--topic", "t:0,1", "--to-earliest", "--execute"); code != exitOK {
+		t.Fatal(errs)
+	}
+	migrate(header+"g t 0 3 0\ng t 1 - 0\n\nCopied 1 offsets of group g from ZooKeeper's tree to __consumer_offsets.\n", "--migrate-from-zookeeper", "g", "--execute")
+	migrate(header+"g t 0 3 3\ng t 1 - 0\n", "--migrate-from-zookeeper", "g", "--dry-run")
+	_, out, _ := c.run("", "consumer-groups", "--migrate-from-zookeeper", "g", "--dry-run", "--output", "json")
+	var rows []movedOffset
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 2 || *rows[0].ZooKeeper != 3 || rows[1].ZooKeeper != nil || *rows[1].Kafka != 0 {
+		t.Errorf("%v:\n%s", err, out)
+	}
+
+	member := c.kgo(t, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	member.PollFetches(ctx)
+	c.fails(t, exitFailure, "the group has members; stop them first", "consumer-groups", "--migrate-from-zookeeper", "g", "--execute")
+
+	c.fails(t, exitUsage, "--migrate-from-zookeeper needs the name of a group", "consumer-groups", "--migrate-from-zookeeper", "")
+	c.fails(t, exitUsage, "--group goes with", "consumer-groups", "--migrate-from-zookeeper", "g", "--group", "g")
+	c.fails(t, exitUsage, "exclude each other", "consumer-groups", "--migrate-from-zookeeper", "g", "--migrate-to-zookeeper", "g")
 }

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"math"
-	"net"
 	"strings"
 	"time"
 
@@ -166,16 +165,15 @@ func (n *Node) apiOptions(clusterID string) api.Options {
 	if n.controller != nil {
 		disconnected = n.controller.Disconnected
 	}
-	var passed func([]byte) (func(net.Conn), error)
+	owners := api.Owners{
+		Image: n.loader.Image, Replicas: n.replicas, Groups: n.groups, Store: n.store, Uplink: n.uplink, Local: n.local, Disconnected: disconnected,
+		Quorum: n.quorum, Config: n.settings.now.Load, LogLevel: n.o.LogLevel,
+	}
 	if n.zookeeper != nil {
-		passed = n.zookeeper.Passed
+		owners.Passed, owners.TreeOffsets, owners.PassedOffsets = n.zookeeper.Passed, n.zookeeper.Offsets, n.zookeeper.PassedOffsets
 	}
 	return api.Options{
-		Owners: api.Owners{
-			Passed: passed,
-			Image:  n.loader.Image, Replicas: n.replicas, Groups: n.groups, Store: n.store, Uplink: n.uplink, Local: n.local, Disconnected: disconnected,
-			Quorum: n.quorum, Config: n.settings.now.Load, LogLevel: n.o.LogLevel,
-		},
+		Owners: owners,
 		NodeID: n.cfg.ID, ClusterID: clusterID, Features: features(),
 		Offsets:           n.cfg.Groups,
 		AutoCreateTopics:  n.cfg.Topics.AutoCreate,

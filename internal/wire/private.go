@@ -9,7 +9,9 @@ const (
 	RaftKey         int16 = 30000 // messages of the metadata quorum's voters
 	FormKey         int16 = 30001 // what a node is, asked while a cluster forms
 	ZooKeeperKey    int16 = 30002 // serve a ZooKeeper client on this connection
-	lastPrivateKey        = ZooKeeperKey
+	// ZooKeeperOffsetsKey is OffsetCommit or OffsetFetch of version 0, which another node passes on.
+	ZooKeeperOffsetsKey int16 = 30003
+	lastPrivateKey            = ZooKeeperOffsetsKey
 )
 
 // PrivateRequest is a request with a private API key.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"moldau/internal/coordinator"
+	"moldau/internal/kafka"
 )
 
 // TestScripts runs scripts of clients against a tree. The verbs, where C is a client's name:
@@ -24,6 +26,7 @@ import (
 //	multi C                     one operation a line, as above without the client
 //	set-watches C since=ZXID [data=(…)] [exist=(…)] [child=(…)]
 //	auth C SCHEME TEXT, ping C, sync C PATH, close C, leave C
+//	commit-offsets GROUP TOPIC:PARTITION:OFFSET…, fetch-offsets GROUP TOPIC:PARTITION…   of version 0, past all clients
 //	sleep MS, gate close|open (syncs), restart, crash, resign, elect, tree, log
 //
 // After each verb everything is printed that clients were told, by client. Zxids are counted from the first that is not of
@@ -71,6 +74,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.elect()
 	case "tree":
 		return s.tree()
+	case "commit-offsets", "fetch-offsets":
+		s.offsets(d, &out)
 	case "leave":
 		c := s.callers[d.CmdArgs[0].Key]
 		c.Leave()
@@ -315,4 +320,35 @@ func (s *script) tree() string {
 		}
 	}))
 	return out.String()
+}
+
+// offsets commits or fetches where a group goes on. It waits for the answer, so that the gate has to be open.
+func (s *script) offsets(d *datadriven.TestData, out *strings.Builder) {
+	var partitions []kafka.TopicPartition
+	var offsets []kafka.Offset
+	for _, arg := range d.CmdArgs[1:] {
+		parts := append(strings.Split(arg.Key, ":"), "0")
+		partition, err := strconv.ParseInt(parts[1], 10, 32)
+		s.must(err)
+		offset, err := strconv.ParseInt(parts[2], 10, 64)
+		s.must(err)
+		partitions, offsets = append(partitions, kafka.TopicPartition{Topic: parts[0], Partition: int32(partition)}), append(offsets, offset)
+	}
+	if d.Cmd == "commit-offsets" {
+		outcome(out, s.c.CommitOffsets(d.CmdArgs[0].Key, partitions, offsets))
+	} else {
+		outcome(out, s.c.FetchOffsets(d.CmdArgs[0].Key, partitions))
+	}
+}
+
+func outcome[T any](out *strings.Builder, p *coordinator.Promise[T]) {
+	<-p.Given()
+	if committed := p.Committed(); committed != nil {
+		<-committed
+	}
+	if answer, err := p.Answer(); err != nil {
+		fmt.Fprintln(out, err)
+	} else {
+		fmt.Fprintln(out, answer)
+	}
 }

@@ -16,7 +16,7 @@
 // two that copy when another node serves it. Stop waits for all of them.
 //
 // Files: server.go (life of the whole), conn.go (life of a connection), frame.go and jute.go (bytes), request.go, answer.go,
-// words.go, splice.go.
+// words.go, splice.go, offsets.go (OffsetCommit and OffsetFetch of version 0).
 //
 // Not obvious:
 //   - A connection does not say which node it wants, and the client may have been told of any: so every node takes it, and

@@ -53,6 +53,7 @@ type Server struct {
 	ctx     context.Context // ends with Stop
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+	link    link
 
 	mu struct {
 		xsync.Mutex
@@ -92,6 +93,7 @@ func New(o Options) *Server {
 	s.mu.moved = make(chan struct{})
 	s.mu.leader = leader{node: kafka.NoNode, epoch: kafka.NoEpoch}
 	s.meters = newMeters(o.Metrics)
+	s.link.turn = make(chan struct{}, 1)
 	return s
 }
 
@@ -241,5 +243,6 @@ func (s *Server) Stop() {
 	for _, c := range s.connections() {
 		c.cut()
 	}
+	s.link.close()
 	s.running.Wait()
 }
