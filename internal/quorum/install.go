@@ -124,14 +124,25 @@ func (q *Quorum) download(ctx context.Context, conn *peer.Conn, id SnapshotID, e
 	return nil, errors.Join(err, q.store.fs.Remove(path))
 }
 
+// maxSnapshotBytes bounds what another node can make this one fetch. The snapshot of a million partitions has 200 MB.
+const maxSnapshotBytes = 4 << 30
+
 func (q *Quorum) fetchFile(ctx context.Context, conn *peer.Conn, f vfs.File, id SnapshotID, epoch int32) error {
-	for position := int64(0); ; {
+	usage, err := q.store.fs.Usage(q.store.dir)
+	if err != nil {
+		return err
+	}
+	most := min(maxSnapshotBytes, usage.Free/2) // the log and what else is on the disk go on
+	for position, size := int64(0), int64(-1); ; {
 		chunk, err := q.fetchChunk(ctx, conn, id, epoch, position)
 		if err != nil {
 			return err
 		}
-		if len(chunk.Bytes) == 0 || position+int64(len(chunk.Bytes)) > chunk.Size {
-			return fmt.Errorf("%d bytes at %d of a file of %d", len(chunk.Bytes), position, chunk.Size)
+		if size < 0 {
+			size = chunk.Size
+		}
+		if err := checkChunk(chunk, position, size, most); err != nil {
+			return err
 		}
 		if _, err := f.WriteAt(chunk.Bytes, position); err != nil {
 			return err
@@ -140,6 +151,19 @@ func (q *Quorum) fetchFile(ctx context.Context, conn *peer.Conn, f vfs.File, id 
 			return nil
 		}
 	}
+}
+
+// checkChunk refuses a piece that is none of a file of that size, or of one that is too large.
+func checkChunk(chunk SnapshotChunk, position, size, most int64) error {
+	switch n := int64(len(chunk.Bytes)); {
+	case chunk.Size != size:
+		return fmt.Errorf("a file of %d bytes became one of %d", size, chunk.Size)
+	case size > most:
+		return fmt.Errorf("a file of %d bytes, and at most %d are taken", size, most)
+	case n == 0 || n > size-position:
+		return fmt.Errorf("%d bytes at %d of a file of %d", n, position, size)
+	}
+	return nil
 }
 
 // install puts the snapshot that was fetched in the place of the log and of the Listener's state.

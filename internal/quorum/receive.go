@@ -131,8 +131,15 @@ func (q *Quorum) take(ctx context.Context, a arrival) {
 	}
 }
 
-// checkArrival refuses what raft, as it is now, would panic on.
+// maxTermsAhead is how far a message's term may be above this node's: the terms of Kafka's protocol end at 2^31, and a voter that
+// is out of its mind must not use them up at once.
+const maxTermsAhead = 1 << 24
+
+// checkArrival refuses what raft, as it is now, would panic on, and terms out of nothing.
 func (q *Quorum) checkArrival(m *pb.Message, status raft.BasicStatus) error {
+	if own := status.HardState.GetTerm(); own > 0 && m.GetTerm() > own+maxTermsAhead {
+		return fmt.Errorf("it has term %d, and this node %d: nobody misses so many elections", m.GetTerm(), own)
+	}
 	switch m.GetType() {
 	case pb.MsgAppResp:
 		if m.GetTerm() != status.HardState.GetTerm() {

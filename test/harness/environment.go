@@ -11,6 +11,6 @@ import (
 func Environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
-		return name == "MOLDAU_EFFORT" || name == "MOLDAU_REQUIRE_ALL"
+		return slices.Contains([]string{"MOLDAU_EFFORT", "MOLDAU_REQUIRE_ALL", "MOLDAU_SOAK"}, name)
 	})
 }
