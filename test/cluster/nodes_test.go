@@ -166,14 +166,17 @@ func (p *process) ready(t *testing.T) {
 	})
 }
 
-// logged waits until the node has printed a text.
-func (p *process) logged(t *testing.T, text string) {
+// logged waits until the node has printed a line with all these texts.
+func (p *process) logged(t *testing.T, texts ...string) {
 	t.Helper()
-	eventually(t, 20*time.Second, fmt.Sprintf("node %d says %q", p.id, text), func() error {
-		if log, _ := os.ReadFile(p.log); !strings.Contains(string(log), text) {
-			return errors.New("not yet")
+	eventually(t, 20*time.Second, fmt.Sprintf("node %d says %q", p.id, texts), func() error {
+		log, _ := os.ReadFile(p.log)
+		for line := range strings.Lines(string(log)) {
+			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+				return nil
+			}
 		}
-		return nil
+		return errors.New("not yet")
 	})
 }
 

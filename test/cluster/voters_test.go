@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -165,18 +166,55 @@ func TestEmptyDisk(t *testing.T) {
 	l := c.produce(t, "orders", 3)
 	l.await(t, 300)
 	victim := c.leader(t, "orders", 0)
+	directory := func() string {
+		for _, v := range c.voters(t) {
+			if v.ID == victim {
+				return v.Directory
+			}
+		}
+		return ""
+	}
+	had := directory()
 	c.nodes[victim].kill()
 	if err := os.RemoveAll(c.data(victim)); err != nil {
 		t.Fatal(err)
 	}
 	c.nodes[victim].restart(t)
+	properties, err := os.ReadFile(filepath.Join(c.data(victim), "meta.properties"))
+	if err != nil || had == "" || strings.Contains(string(properties), had) {
+		t.Errorf("the vote belongs to directory %q, and the new disk says, %v,\n%s", had, err, properties)
+	}
+	if now := directory(); now != had {
+		t.Errorf("the vote of directory %s is that of %q now", had, now)
+	}
 	l.await(t, 300)
 	c.inSync(t, "orders", 3)
-	// Its own copy has to be whole: the others die.
-	l.stop()
-	l.over.Wait()
-	if segments, _ := filepath.Glob(filepath.Join(c.data(victim), "orders-*", "*.log")); len(segments) < 3 {
-		t.Errorf("the new disk has %v", segments)
+	// Its own copy has to be whole: everything is read from there.
+	var plan []string
+	for p := range 3 {
+		replicas := []string{strconv.Itoa(victim)}
+		for _, id := range c.ids() {
+			if id != victim {
+				replicas = append(replicas, strconv.Itoa(id))
+			}
+		}
+		plan = append(plan, fmt.Sprintf(`{"topic":"orders","partition":%d,"replicas":[%s]}`, p, strings.Join(replicas, ",")))
+	}
+	file := filepath.Join(t.TempDir(), "plan.json")
+	if err := os.WriteFile(file, []byte(`{"version":1,"partitions":[`+strings.Join(plan, ",")+`]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.must(t, "reassign-partitions", "--execute", "--reassignment-json-file", file)
+	c.must(t, "leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "0")
+	c.must(t, "leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "1")
+	c.must(t, "leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "2")
+	for p := range int32(3) {
+		eventually(t, 20*time.Second, "the new disk leads", func() error {
+			if leader := c.leader(t, "orders", p); leader != victim {
+				return fmt.Errorf("partition %d is led by %d", p, leader)
+			}
+			return nil
+		})
 	}
 	l.check(t, c)
 }
