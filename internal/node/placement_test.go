@@ -121,16 +121,18 @@ func TestReplacedDiskIsFilledAgain(t *testing.T) {
 	inSync(0)
 	for i := range int32(4) {
 		tp := kafka.TopicPartition{Topic: "orders", Partition: i}
-		for _, n := range nodes[1:] {
-			p, err := n.replicas.Partition(tp)
+		for at, taken := 0, false; !taken; at++ { // by its leader alone, once it leads
+			p, err := nodes[1+at%2].replicas.Partition(tp)
 			if err != nil {
 				t.Fatal(err)
 			}
+			<-p.Opened()
 			b := batch.NewBuilder(batch.BuildOptions{LeaderEpoch: kafka.NoEpoch})
 			for offset := range int64(100) {
 				b.Add(batch.Record{Offset: offset, Timestamp: 1000, Value: []byte("value")})
 			}
-			_, _, _ = p.Append(b.Build(), replica.AppendOptions{Acks: kafka.AcksLeader, LeaderEpoch: kafka.NoEpoch}) // only its leader takes it
+			_, _, err = p.Append(b.Build(), replica.AppendOptions{Acks: kafka.AcksLeader, LeaderEpoch: kafka.NoEpoch})
+			taken = err == nil
 		}
 	}
 	inSync(100)

@@ -22,6 +22,7 @@ func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/node", func(t *testing.T, path string) {
 		s := &script{world: newWorld(t, !strings.Contains(path, "page_cache")), waiters: map[string]*Waiter{}}
 		defer func() { s.stop(false) }()
+		defer func() { s.work() }()
 		s.gate.close()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			s.t, s.d = t, d
@@ -35,6 +36,15 @@ type script struct {
 	d       *datadriven.TestData
 	waiters map[string]*Waiter
 	watch   *Watch
+	idle    chan struct{} // the worker waits until it is closed; nil: it works
+}
+
+// work lets the worker go on.
+func (s *script) work() {
+	if s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
 }
 
 func (s *script) run() string {
@@ -181,6 +191,12 @@ func (s *script) metadata() string {
 		records = append(records, &metadata.RegisterBrokerRecord{BrokerID: id, BrokerEpoch: 1})
 	}
 	records = append(records, r)
+	s.work()
+	if s.d.HasArg("no-worker") {
+		idle := make(chan struct{})
+		s.idle = idle
+		s.store.Run(tp, func() { <-idle })
+	}
 	s.applyOnly(records...)
 	p, err := s.set.Partition(tp)
 	switch {
