@@ -72,9 +72,6 @@ type Node struct {
 	health    health
 	phase     atomic.Int32
 
-	atStart      atomic.Pointer[[]*replica.Partition] // that were here when the node began to run
-	recoveredAll atomic.Bool                          // all of those have been open at one time
-
 	store      *storage.Store
 	settings   *settings
 	loader     *metadata.Loader
@@ -85,6 +82,7 @@ type Node struct {
 
 	// Nil on a mere controller.
 	replicas     *replica.Set
+	first        *first
 	fetcher      *fetcher.Fetcher
 	throttles    *quota.Replication
 	groups       *group.Coordinator
@@ -233,12 +231,13 @@ func (n *Node) buildBroker(clusterID string) {
 			return int(n.topicConfig(topic, overrides).MinInSyncReplicas)
 		},
 	})
+	n.first = newFirst(n.replicas)
 	n.groups = group.New(n.groupOptions())
 	n.beats, n.admin = uplink.NewLink(n.linkOptions()), uplink.NewLink(n.linkOptions())
 	n.uplink = uplink.New(n.uplinkOptions(clusterID))
 	n.fetcher = fetcher.New(n.fetcherOptions())
 	n.buildZooKeeper(clusterID)
-	n.gate.subscribers = []metadata.Subscriber{n.throttles, n.replicas, n.fetcher, n.groups, n.tree, n.zookeeper, peers{n}}
+	n.gate.subscribers = []metadata.Subscriber{n.throttles, n.replicas, n.first, n.fetcher, n.groups, n.tree, n.zookeeper, peers{n}}
 }
 
 // groupOptions is what consumer groups need.

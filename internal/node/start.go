@@ -68,10 +68,6 @@ func (n *Node) start(ctx context.Context) error {
 	n.o.Logger.Info("Transitioning from RECOVERY to RUNNING")
 	n.o.Logger.Info("Kafka Server started", "node", n.cfg.ID, "took", n.o.Now().Sub(began).Round(time.Millisecond))
 	if n.cfg.Roles.Broker {
-		here := n.replicas.Partitions()
-		n.atStart.Store(&here)
-	}
-	if n.cfg.Roles.Broker {
 		n.running.Go(n.dialItself)
 	}
 	n.phase.Store(phaseRunning) // and /readyz says so: whoever waited for that finds the lines in the log
@@ -85,6 +81,7 @@ func (n *Node) join(ctx context.Context) error {
 	n.running.Go(n.wishes)
 	n.running.Go(n.placements)
 	n.running.Go(n.dropLagging)
+	n.running.Go(func() { n.first.tell(n.ctx, n.o) })
 	if err := n.awaitRegistration(ctx); err != nil {
 		return err
 	}
@@ -238,26 +235,36 @@ func (n *Node) local(ctx context.Context, req kmsg.Request, principal, clientID 
 func (n *Node) ready() error {
 	switch n.phase.Load() {
 	case phaseRunning:
-		if done, all := n.opened(); done < all {
+		if done, all := n.first.opened(); done < all {
 			return fmt.Errorf("recovering: %d of %d partitions are open", done, all)
 		}
 		return nil
 	case phaseStopping:
 		return errors.New("stopping")
+	case phaseRecovery:
+		if done, all := n.first.opened(); all > 0 {
+			return fmt.Errorf("starting: %d of %d partitions are open", done, all)
+		}
 	}
 	return errors.New("starting")
 }
 
-// recovered is how far the start is, in percent.
+// recovered is how far the start is, in percent: 100 only when all is done.
 func (n *Node) recovered() int {
-	if n.phase.Load() < phaseRunning {
+	phase := n.phase.Load()
+	if phase < phaseRecovery {
 		return 0
 	}
-	done, all := n.opened()
-	if all == 0 {
+	done, all := n.first.opened()
+	switch {
+	case done < all:
+		return 100 * done / all
+	case phase >= phaseRunning:
 		return 100
+	case all > 0:
+		return 99
 	}
-	return 100 * done / all
+	return 0
 }
 
 // alive is nil while the process can still do its work.
@@ -275,30 +282,3 @@ func (n *Node) Failed() <-chan struct{} { return n.failed }
 
 // Err returns why the node failed; valid once Failed is closed.
 func (n *Node) Err() error { return n.failure }
-
-// opened counts the partitions that were here when the node began to run and still are, and those of them whose log is
-// open. Partitions that are made later are nobody's recovery: a large topic must not take the node out of service.
-func (n *Node) opened() (done, all int) {
-	if n.replicas == nil || n.recoveredAll.Load() {
-		return 0, 0
-	}
-	here := n.atStart.Load()
-	if here == nil {
-		return 0, 0
-	}
-	for _, p := range *here {
-		if now, err := n.replicas.Partition(p.TopicPartition()); err != nil || now != p {
-			continue // deleted since; its log may never be opened
-		}
-		all++
-		select {
-		case <-p.Opened():
-			done++
-		default:
-		}
-	}
-	if done == all {
-		n.recoveredAll.Store(true)
-	}
-	return done, all
-}

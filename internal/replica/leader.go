@@ -26,7 +26,7 @@ func (p *Partition) Append(b []byte, o AppendOptions) (commitlog.Appended, *Wait
 	defer p.role.RUnlock()
 	a, err := p.leading(o.LeaderEpoch)
 	if err != nil {
-		return commitlog.Appended{}, nil, err
+		return commitlog.Appended{}, nil, p.wanted(err)
 	}
 	if o.Acks == kafka.AcksAll {
 		if err := p.enoughReplicas(); err != nil {
@@ -105,7 +105,7 @@ func (p *Partition) DeleteRecords(to kafka.Offset) (lowWatermark kafka.Offset, w
 	defer p.role.RUnlock()
 	a, err := p.leading(kafka.NoEpoch)
 	if err != nil {
-		return -1, nil, err
+		return -1, nil, p.wanted(err)
 	}
 	if !p.target.Load().config.Delete {
 		return -1, nil, fmt.Errorf("records of %s can not be deleted, its cleanup.policy is compact: %w", p.tp, kerr.PolicyViolation)

@@ -154,6 +154,15 @@ func (p *Partition) here(requested kafka.Epoch) (*acting, error) {
 	return a, nil
 }
 
+// wanted is told why something that somebody asks for could not be done. If it is that the partition has yet to be opened, it
+// comes before those that nobody asks for: one of ten thousand serves without waiting for the others.
+func (p *Partition) wanted(err error) error {
+	if !p.acting.Load().hasRole {
+		p.set.o.Store.Hurry(p.tp)
+	}
+	return err
+}
+
 // leading is here, if this node leads.
 func (p *Partition) leading(requested kafka.Epoch) (*acting, error) {
 	a, err := p.here(requested)

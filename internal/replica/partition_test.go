@@ -271,6 +271,38 @@ func TestRestartApplies(t *testing.T) {
 	w.stop(true)
 }
 
+// TestWhoIsAskedForIsOpenedFirst: after a start a partition that a client asks for does not wait until all others are open.
+func TestWhoIsAskedForIsOpenedFirst(t *testing.T) {
+	w := newWorld(t, true)
+	for i := range 30 {
+		w.lead(fmt.Sprintf("t%d", 10+i))
+	}
+	w.stop(false)
+	w.start()
+	begun, goOn := make(chan string, 100), make(chan struct{})
+	w.fs.SetRules(func(op vfs.Op) error {
+		if op.Kind == vfs.OpOpen && strings.HasSuffix(op.Path, "leader-epoch-checkpoint") {
+			begun <- op.Path
+			<-goOn
+		}
+		return nil
+	})
+	w.set.Apply(metadata.Between(metadata.EmptyImage(), w.image), w.image)
+	<-begun
+	<-begun // as many as are opened at once
+	wanted, err := w.set.Partition(kafka.TopicPartition{Topic: "t39"})
+	w.must(err)
+	if _, _, err := wanted.Append(records(1, 1), AppendOptions{LeaderEpoch: kafka.NoEpoch}); !errors.Is(err, kerr.NotLeaderForPartition) {
+		t.Fatalf("append before the partition is open: %v", err)
+	}
+	goOn <- struct{}{}
+	if next := <-begun; next != "/data/t39-0/leader-epoch-checkpoint" {
+		t.Errorf("asked for t39-0, and %s is opened", next)
+	}
+	close(goOn)
+	w.stop(false)
+}
+
 // TestTopicMadeOnFullDisk: a partition that could not be made for lack of space is made when there is some.
 func TestTopicMadeOnFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

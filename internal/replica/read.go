@@ -67,7 +67,7 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 		err = fmt.Errorf("%s has no leader: %w", p.tp, kerr.NotLeaderForPartition)
 	}
 	if err != nil {
-		return r, err
+		return r, p.wanted(err)
 	}
 	fetched := Fetched{Replica: o.Replica, Epoch: o.ReplicaEpoch, End: o.From, LogStart: o.LogStart, Session: o.Session}
 	if o.Replica >= 0 {
@@ -150,7 +150,7 @@ func (p *Partition) EndOffsetForEpoch(epoch, currentEpoch kafka.Epoch) (EpochEnd
 	defer p.role.RUnlock()
 	a, err := p.leading(currentEpoch)
 	if err != nil {
-		return EpochEnd{Epoch: kafka.NoEpoch, EndOffset: -1}, err
+		return EpochEnd{Epoch: kafka.NoEpoch, EndOffset: -1}, p.wanted(err)
 	}
 	e, end := a.log.EndOffsetForEpoch(epoch)
 	return EpochEnd{Epoch: e, EndOffset: end}, nil
@@ -168,7 +168,7 @@ func (p *Partition) ListOffset(ts int64, isolation kafka.Isolation, replica kafk
 	defer p.role.RUnlock()
 	a, err := p.leading(currentEpoch)
 	if err != nil {
-		return none, err
+		return none, p.wanted(err)
 	}
 	highWatermark := p.highWatermark.Load()
 	upTo := a.log.LogEnd()
