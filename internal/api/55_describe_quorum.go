@@ -27,12 +27,13 @@ func (a *API) quorumState(req *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumR
 	status := a.o.Quorum.Status()
 	described := false
 	resp := kmsg.NewPtrDescribeQuorumResponse()
+	resp.ErrorMessage = new("") // as Apache Kafka leaves it, not null
 	for _, t := range req.Topics {
 		topic := kmsg.NewDescribeQuorumResponseTopic()
 		topic.Topic = t.Topic
 		for _, p := range t.Partitions {
 			answer := kmsg.NewDescribeQuorumResponseTopicPartition()
-			answer.Partition = p.Partition
+			answer.Partition, answer.ErrorMessage = p.Partition, new("")
 			if t.Topic != quorum.TopicName || p.Partition != 0 {
 				err := kerr.UnknownTopicOrPartition
 				answer.ErrorCode, answer.ErrorMessage = err.Code, &err.Description
