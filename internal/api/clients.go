@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math/bits"
 	"net/http"
@@ -110,6 +111,13 @@ func (c *clients) saw(r *server.Request) {
 	}
 }
 
+// oldest4 is the lowest version that Apache Kafka 4 serves, of the APIs where 3.9 served lower ones.
+func oldest4() map[int16]int {
+	return map[int16]int{
+		0: 3, 1: 4, 2: 1, 8: 2, 9: 1, 19: 2, 20: 1, 23: 2, 27: 1, 29: 1, 30: 1, 31: 1, 32: 1, 34: 1, 35: 1, 38: 1, 39: 1, 40: 1, 41: 1,
+	}
+}
+
 // Client is one client as told to operators.
 type Client struct {
 	ID       string                  `json:"clientId"`
@@ -118,6 +126,7 @@ type Client struct {
 	Address  string                  `json:"lastAddress,omitempty"`
 	LastSeen time.Time               `json:"lastSeen"`
 	APIs     map[string]VersionsUsed `json:"apis"`
+	TooOld   []string                `json:"tooOldForKafka4,omitempty"` // the APIs whose lowest version Apache Kafka 4 does not serve
 	Produced ConversionCost          `json:"convertedProduced"`
 	Fetched  ConversionCost          `json:"convertedFetched"`
 }
@@ -146,7 +155,7 @@ func (a *API) Clients() []Client {
 	known := slices.Collect(maps.Values(a.clients.byKey))
 	a.clients.mu.Unlock()
 	slices.SortFunc(known, func(a, b *client) int { return compareKeys(a.key, b.key) })
-	told := make([]Client, 0, len(known))
+	told, oldest := make([]Client, 0, len(known)), oldest4()
 	for _, k := range known {
 		c := Client{
 			ID: k.key.id, Software: k.key.name, Version: k.key.version, LastSeen: time.UnixMilli(k.seenMs.Load()).UTC(),
@@ -157,7 +166,11 @@ func (a *API) Clients() []Client {
 		}
 		for key := range k.versions {
 			if used := k.versions[key].Load(); used != 0 {
-				c.APIs[kmsg.NameForKey(int16(key))] = VersionsUsed{bits.TrailingZeros32(used), 31 - bits.LeadingZeros32(used)}
+				name, versions := kmsg.NameForKey(int16(key)), VersionsUsed{bits.TrailingZeros32(used), 31 - bits.LeadingZeros32(used)}
+				c.APIs[name] = versions
+				if least := oldest[int16(key)]; versions.Lowest < least {
+					c.TooOld = append(c.TooOld, fmt.Sprintf("%s %d", name, versions.Lowest))
+				}
 			}
 		}
 		told = append(told, c)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,6 +147,9 @@ func TestModernClientsAreNotConverted(t *testing.T) {
 			t.Error("the cache was not used")
 		}
 		for _, c := range n.api.Clients() {
+			if c.ID == "test" && !slices.Equal(c.TooOld, []string{"Produce 2", "Fetch 3"}) {
+				t.Errorf("too old for Kafka 4: %v", c.TooOld)
+			}
 			if c.ID == "test" && (c.Produced.Batches != 1 || c.Produced.Records != 3 || c.Fetched.Batches != 4 || c.Fetched.Records != 12) {
 				t.Errorf("costs of the client: %+v", c)
 			}

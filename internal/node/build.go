@@ -77,6 +77,7 @@ type Node struct {
 	loader     *metadata.Loader
 	gate       *gate
 	quorum     *quorum.Quorum
+	apis       atomic.Pointer[api.API] // nil until open is through
 	server     *server.Server
 	controller *controller.Controller // nil on a mere broker
 
@@ -126,7 +127,7 @@ func Build(o Options) (*Node, error) {
 			close(n.failed)
 		})
 	}
-	n.health = health{ready: n.ready, startup: n.recovered, live: n.alive, metrics: n.metrics.Handler()}
+	n.health = health{ready: n.ready, startup: n.recovered, live: n.alive, metrics: n.metrics.Handler(), clients: n.clients}
 	return n, nil
 }
 
@@ -165,8 +166,10 @@ func (n *Node) open(ctx context.Context) error {
 	if n.cfg.Roles.Broker {
 		n.buildBroker(clusterID)
 	}
+	apis := api.New(n.apiOptions(clusterID))
+	n.apis.Store(apis)
 	n.server = server.New(server.Options{
-		Routes: api.New(n.apiOptions(clusterID)).Routes(), Limits: n.limits(), Logger: n.o.Logger, Metrics: n.metrics, Now: n.o.Now,
+		Routes: apis.Routes(), Limits: n.limits(), Logger: n.o.Logger, Metrics: n.metrics, Now: n.o.Now,
 	})
 	return nil
 }

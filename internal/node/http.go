@@ -16,12 +16,14 @@ type health struct {
 	startup func() (percent int) // 100 when recovery is through
 	live    func() error         // nil when the process can still do its work
 	metrics http.Handler
+	clients http.HandlerFunc // what is known of clients
 }
 
 // routes returns the pages of the HTTP listener.
 func (h health) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", h.metrics)
+	mux.HandleFunc("GET /clients", h.clients)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.live()) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.ready()) })
 	mux.HandleFunc("GET /startupz", func(w http.ResponseWriter, _ *http.Request) {
@@ -37,6 +39,15 @@ func (h health) routes() http.Handler {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return mux
+}
+
+// clients answers with the clients that have been seen.
+func (n *Node) clients(w http.ResponseWriter, r *http.Request) {
+	if apis := n.apis.Load(); apis != nil {
+		apis.ServeClients(w, r)
+		return
+	}
+	http.Error(w, "the node is starting", http.StatusServiceUnavailable)
 }
 
 func answer(w http.ResponseWriter, err error) {

@@ -229,7 +229,7 @@ func TestProbes(t *testing.T) {
 	defer stop(t, n)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for path, want := range map[string]string{
-		"/livez": "ok", "/readyz": "ok", "/startupz": "100%", "/metrics": "moldau_metadata_high_watermark", "/debug/pprof/": "goroutine",
+		"/livez": "ok", "/clients": "[]", "/readyz": "ok", "/startupz": "100%", "/metrics": "moldau_metadata_high_watermark", "/debug/pprof/": "goroutine",
 	} {
 		resp, err := client.Get("http://" + n.address("HTTP") + path)
 		if err != nil {
