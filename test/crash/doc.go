@@ -23,9 +23,11 @@
 //     offsets after a hard crash (commitlog.TestCrashEverywhere; KAFKA-3047, -6388, -6492, -10101); a folder that is not
 //     synced (commitlog.TestPlantedBugs "names are not synced", TestPowerCut; KAFKA-3968, -1539); an index that fails
 //     between (commitlog.TestErrorEverywhere; KAFKA-7866); deletion beyond the watermark (commitlog.TestRetention;
-//     KAFKA-5634); a full disk (commitlog.TestFullDisk, compat); a sync that fails, then succeeds
+//     KAFKA-5634); a full disk (commitlog.TestFullDisk, compat, TestDiskFillsAgainAndAgain); a sync that fails, then succeeds
 //     (commitlog.TestFailedSyncIsForGood, TestRecoveryAfterFailedSync, TestPlantedBugs "a failed sync is tried again",
 //     TestPowerCut); one flipped bit (commitlog.TestDamagedBatch, storage.TestOneFlippedBit). Folders that a move between
 //     directories leaves (KAFKA-16424, -13127) wait for such moves.
-//   - MOLDAU_EFFORT sets the number of cuts and kills: 2 and 4 by default, 10 and 20 for "ci", 40 and 200 for "night".
+//   - MOLDAU_EFFORT sets the number of cuts and kills: 4 and 4 by default, 10 and 20 for "ci", 40 and 200 for "night"; and how often a
+//     disk is filled: 4, 20 and 20 times.
+//   - Disks that fill up, answer EIO or stall are here too (disk_test.go): they take the same loop-mounted filesystems.
 package crash

@@ -100,6 +100,41 @@ func (d *Disk) CutPower(t T) {
 	}
 }
 
+// What FIFREEZE and FITHAW are.
+const (
+	freeze = 0xc0045877
+	thaw   = 0xc0045878
+)
+
+// Freeze stalls the disk: whoever writes or syncs waits until Thaw, or the end of the test.
+func (d *Disk) Freeze(t T) {
+	t.Helper()
+	if err := d.control(freeze); err != nil {
+		t.Fatal(fmt.Errorf("freeze the filesystem: %w", err))
+	}
+	t.Cleanup(func() { _ = d.control(thaw) }) // before a process is killed that could not end
+}
+
+// Thaw lets the disk go on.
+func (d *Disk) Thaw(t T) {
+	t.Helper()
+	if err := d.control(thaw); err != nil {
+		t.Fatal(fmt.Errorf("thaw the filesystem: %w", err))
+	}
+}
+
+func (d *Disk) control(what uintptr) error {
+	f, err := os.Open(d.dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), what, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
 // PowerOn mounts the disk as the cut has left it. No process may have a file there.
 func (d *Disk) PowerOn(t T) {
 	t.Helper()

@@ -19,3 +19,9 @@ func (*Disk) CutPower(T) {}
 
 // PowerOn is not reached.
 func (*Disk) PowerOn(T) {}
+
+// Freeze is not reached.
+func (*Disk) Freeze(T) {}
+
+// Thaw is not reached.
+func (*Disk) Thaw(T) {}
