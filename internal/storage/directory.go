@@ -49,6 +49,7 @@ type Directory struct {
 	cleaned *cleaned
 
 	partitions int          // folders here; guarded by Store.mu
+	stalled    int          // partitions whose making takes long; guarded by Store.mu
 	scanned    atomic.Int64 // bytes that recovery has read since the start
 
 	failure atomic.Pointer[error]

@@ -25,7 +25,8 @@
 //
 // Goroutines: per directory one syncer and one keeper (journal, checkpoints, space); one for retention and removal, one to look for damage, one for compaction and as
 // many for its jobs as it has threads; and
-// jobs of Run, a goroutine each at most Options.RecoveryThreads per directory at a time. All are started by Start or Run
+// jobs of Run, a goroutine each at most Options.RecoveryThreads per directory at a time; those that make a partition, whose directory
+// is only found by them, share what all directories have, and count no longer once theirs has stalled. All are started by Start or Run
 // and waited for by Stop. Everything exported is safe for concurrent use, except what says otherwise.
 //
 // Files: moldau.journal is described in docs/format/journal.md. recovery-point-offset-checkpoint,

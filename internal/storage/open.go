@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -164,7 +165,12 @@ func (s *Store) openOrMake(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.
 			return nil, fmt.Errorf("create %s: %w", tp, err)
 		}
 	}
+	over := func() {}
+	if created {
+		over = s.expectSoon(d)
+	}
 	l, err := s.open(d, tp, id, cfg, opening{folder: tp.String(), made: created})
+	over()
 	if err != nil {
 		if created {
 			s.disclaim(d, tp)
@@ -286,6 +292,30 @@ func (s *Store) claim(tp kafka.TopicPartition, id kafka.DirID) (*Directory, erro
 	return d, err
 }
 
+// stallPatience is how long the making of a partition may take before its directory counts as stalled.
+const stallPatience = time.Second
+
+// expectSoon watches over the making of a partition until over is called. If that takes too long the partitions behind it
+// do not wait, and are made elsewhere if they can be.
+func (s *Store) expectSoon(d *Directory) (over func()) {
+	if len(s.dirs) == 1 {
+		return func() {}
+	}
+	timer := time.AfterFunc(stallPatience, func() { s.stalled(d, 1) })
+	return func() {
+		if !timer.Stop() {
+			s.stalled(d, -1)
+		}
+	}
+}
+
+func (s *Store) stalled(d *Directory, n int) {
+	s.mu.Lock()
+	d.stalled += n
+	s.mu.Unlock()
+	s.workers.lend(n)
+}
+
 // disclaim ends a claim whose partition could not be made. The next try may go to another directory, and a partition must
 // not lie in two, after a power cut neither: so what there is of the folder is removed durably first, and if the disk does
 // not let that happen, the claim stays and so does the partition.
@@ -327,7 +357,7 @@ func (s *Store) chooseLocked(id kafka.DirID) (*Directory, error) {
 	for _, d := range s.dirs {
 		if err := d.writable(); err != nil {
 			errs = append(errs, err)
-		} else if best == nil || d.partitions < best.partitions {
+		} else if best == nil || cmp.Or(min(d.stalled, 1)-min(best.stalled, 1), d.partitions-best.partitions) < 0 {
 			best = d
 		}
 	}

@@ -109,7 +109,7 @@ func OpenDirectories(o Options) (*Store, error) {
 		logs:     map[kafka.TopicPartition]*Log{},
 		futures:  map[kafka.TopicPartition]*Log{},
 		left:     map[kafka.TopicPartition][]copied{},
-		workers:  newWorkers(o.RecoveryThreads * len(o.Dirs)),
+		workers:  newWorkers(o.RecoveryThreads, len(o.Dirs)),
 	}
 	s.producerExpiryMs.Store(o.ProducerExpiryMs)
 	s.retention = newRetention(s)
@@ -385,9 +385,9 @@ func (s *Store) Stop(clean bool) error {
 
 func (s *Store) stopCleanly(d *Directory) error {
 	logs := slices.DeleteFunc(s.allLogs(), func(l *Log) bool { return l.dir != d })
-	closing := newWorkers(s.o.RecoveryThreads)
+	closing := newWorkers(s.o.RecoveryThreads, 1)
 	for _, l := range logs {
-		closing.run(l.tp, func() {
+		closing.run(nil, l.tp, func() {
 			if err := l.Close(); err != nil {
 				d.fail(fmt.Errorf("close %s: %w", l.tp, err))
 				return
@@ -433,15 +433,24 @@ func (s *Store) closeDirectories() error {
 func (s *Store) SetProducerExpiry(ms int64) { s.producerExpiryMs.Store(ms) }
 
 // SetRecoveryThreads changes Options.RecoveryThreads, for the jobs that have not begun.
-func (s *Store) SetRecoveryThreads(perDirectory int) { s.workers.setLimit(perDirectory * len(s.dirs)) }
+func (s *Store) SetRecoveryThreads(perDirectory int) { s.workers.setLimit(perDirectory) }
 
 // Run runs a job that may wait for a disk: jobs of one partition in order, of different partitions side by side, as many
 // at once as RecoveryThreads allows per directory. Jobs that have not begun when the Store stops are dropped.
-func (s *Store) Run(key kafka.TopicPartition, job func()) { s.workers.run(key, job) }
+func (s *Store) Run(key kafka.TopicPartition, job func()) { s.workers.run(s.folder(key), key, job) }
 
 // RunFirst is Run for what should not wait for the jobs of other partitions that are in line, which may be the opening of
 // thousands.
-func (s *Store) RunFirst(key kafka.TopicPartition, job func()) { s.workers.runFirst(key, job) }
+func (s *Store) RunFirst(key kafka.TopicPartition, job func()) {
+	s.workers.runFirst(s.folder(key), key, job)
+}
+
+// folder returns the directory that a partition lies in, nil if it lies in none yet.
+func (s *Store) folder(key kafka.TopicPartition) *Directory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.folders[key]
+}
 
 // Hurry has what a partition has in line done before the jobs of those that nobody asks for.
 func (s *Store) Hurry(key kafka.TopicPartition) { s.workers.hurry(key) }

@@ -334,15 +334,15 @@ func TestNewPartitionsCostNoSync(t *testing.T) {
 // TestRunFirst: what comes first does not wait for what is in line for other partitions, and jobs of one partition stay in
 // order.
 func TestRunFirst(t *testing.T) {
-	w := newWorkers(1)
+	w := newWorkers(1, 1)
 	var order []string
 	gate := make(chan struct{})
-	w.run(tp("a", 0), func() { <-gate })
+	w.run(nil, tp("a", 0), func() { <-gate })
 	for i := range 3 {
-		w.run(tp(fmt.Sprint("b", i), 0), func() { order = append(order, fmt.Sprint("b", i)) })
+		w.run(nil, tp(fmt.Sprint("b", i), 0), func() { order = append(order, fmt.Sprint("b", i)) })
 	}
-	w.runFirst(tp("b2", 0), func() { order = append(order, "b2 again") })
-	w.runFirst(tp("c", 0), func() { order = append(order, "c") })
+	w.runFirst(nil, tp("b2", 0), func() { order = append(order, "b2 again") })
+	w.runFirst(nil, tp("c", 0), func() { order = append(order, "c") })
 	close(gate)
 	w.wait()
 	if got := fmt.Sprint(order); got != "[c b0 b1 b2 b2 again]" {

@@ -7,95 +7,138 @@ import (
 	"moldau/internal/xsync"
 )
 
-// workers run jobs that wait for disks: those of one partition in order, of different partitions side by side. A
-// goroutine lives only while there is work.
+// workers run jobs that wait for disks: those of one partition in order, of different partitions side by side, so many at
+// once for each directory: one that stalls holds up the others' jobs as little as their appends. A goroutine lives only
+// while there is work.
 type workers struct {
 	mu      xsync.Mutex
-	limit   int
+	each    int // jobs at once per directory
+	dirs    int
+	lent    int                            // jobs in the lane without directory that wait for a stalled one, for which others may run
 	lines   map[kafka.TopicPartition]*line // an entry stays while one of its jobs is in line or running
-	ready   []kafka.TopicPartition         // partitions with a job to start
-	first   []kafka.TopicPartition         // those that come before all of ready
-	running int
+	lanes   map[*Directory]*lane           // nil: of partitions that lie in no directory yet
 	stopped bool
 	wg      sync.WaitGroup
 }
 
-// line is the jobs of one partition. It is named in ready or first unless one of them runs; what is named in first may be
-// named in ready too, where it is passed over.
+// maxLent bounds the jobs that may wait for stalled disks: each may hold a thread of the operating system.
+const maxLent = 64
+
+// lane is the partitions with jobs in one directory.
+type lane struct {
+	d       *Directory
+	ready   []kafka.TopicPartition // with a job to start
+	first   []kafka.TopicPartition // those that come before all of ready
+	running int
+}
+
+// line is the jobs of one partition. It is named in its lane's ready or first unless one of them runs; what is named in
+// first may be named in ready too, where it is passed over.
 type line struct {
+	lane    *lane
 	jobs    []func()
 	running bool
 	hurried bool // named in first
 }
 
-func newWorkers(limit int) *workers {
-	return &workers{limit: limit, lines: map[kafka.TopicPartition]*line{}}
+// newWorkers returns workers for so many directories, each jobs at once for each.
+func newWorkers(each, dirs int) *workers {
+	return &workers{each: each, dirs: dirs, lines: map[kafka.TopicPartition]*line{}, lanes: map[*Directory]*lane{}}
 }
 
-// setLimit changes how many jobs run at once.
-func (w *workers) setLimit(limit int) {
+// limitLocked is how many jobs of a lane run at once.
+func (w *workers) limitLocked(l *lane) int {
+	if l.d == nil {
+		return w.each*w.dirs + min(w.lent, maxLent)
+	}
+	return w.each
+}
+
+// setLimit changes how many jobs run at once per directory.
+func (w *workers) setLimit(each int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.limit = limit
-	for idle := len(w.first) + len(w.ready); idle > 0 && w.running < w.limit && !w.stopped; idle-- {
-		w.running++
-		w.wg.Go(w.work)
+	w.each = each
+	for _, l := range w.lanes {
+		w.startLocked(l)
 	}
 }
 
-// run puts a job in line. After stop it is dropped.
-func (w *workers) run(key kafka.TopicPartition, job func()) { w.add(key, job, false) }
+// lend says that n more jobs of partitions that lay in no directory wait for a stalled one; fewer if it is negative.
+func (w *workers) lend(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lent += n
+	if l := w.lanes[nil]; l != nil {
+		w.startLocked(l)
+	}
+}
+
+// startLocked begins as many goroutines as may run and have something to do.
+func (w *workers) startLocked(l *lane) {
+	for idle := len(l.first) + len(l.ready); idle > 0 && l.running < w.limitLocked(l) && !w.stopped; idle-- {
+		l.running++
+		w.wg.Go(func() { w.work(l) })
+	}
+}
+
+// run puts a job in line, in the lane of the directory that the partition lies in. After stop it is dropped.
+func (w *workers) run(d *Directory, key kafka.TopicPartition, job func()) { w.add(d, key, job, false) }
 
 // runFirst puts a job before those of other partitions.
-func (w *workers) runFirst(key kafka.TopicPartition, job func()) { w.add(key, job, true) }
+func (w *workers) runFirst(d *Directory, key kafka.TopicPartition, job func()) {
+	w.add(d, key, job, true)
+}
 
 // hurry puts the jobs of a partition, if it has any in line, before those of partitions that nobody has hurried.
 func (w *workers) hurry(key kafka.TopicPartition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if l := w.lines[key]; l != nil {
-		w.hurryLocked(key, l)
+		l.hurry(key)
 	}
 }
 
-func (w *workers) hurryLocked(key kafka.TopicPartition, l *line) {
+func (l *line) hurry(key kafka.TopicPartition) {
 	if !l.running && !l.hurried {
 		l.hurried = true
-		w.first = append(w.first, key)
+		l.lane.first = append(l.lane.first, key)
 	}
 }
 
-func (w *workers) add(key kafka.TopicPartition, job func(), first bool) {
+func (w *workers) add(d *Directory, key kafka.TopicPartition, job func(), first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
 		return
 	}
-	l, busy := w.lines[key]
-	if !busy {
-		l = &line{}
-		w.lines[key] = l
-	}
-	l.jobs = append(l.jobs, job)
-	switch {
-	case busy:
+	if l, busy := w.lines[key]; busy { // in whatever lane, so that its jobs keep their order
+		l.jobs = append(l.jobs, job)
 		return
-	case first:
-		w.hurryLocked(key, l)
-	default:
-		w.ready = append(w.ready, key)
 	}
-	if w.running < w.limit {
-		w.running++
-		w.wg.Go(w.work)
+	at := w.lanes[d]
+	if at == nil {
+		at = &lane{d: d}
+		w.lanes[d] = at
+	}
+	l := &line{lane: at, jobs: []func(){job}}
+	w.lines[key] = l
+	if first {
+		l.hurry(key)
+	} else {
+		at.ready = append(at.ready, key)
+	}
+	if at.running < w.limitLocked(at) {
+		at.running++
+		w.wg.Go(func() { w.work(at) })
 	}
 }
 
-func (w *workers) work() {
+func (w *workers) work(at *lane) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for !w.stopped && w.running <= w.limit {
-		key, l := w.nextLocked()
+	for !w.stopped && at.running <= w.limitLocked(at) {
+		key, l := w.nextLocked(at)
 		if l == nil {
 			break
 		}
@@ -105,27 +148,27 @@ func (w *workers) work() {
 		job()
 		w.mu.Lock()
 		if l.running = false; len(l.jobs) > 0 {
-			w.ready = append(w.ready, key) // at the end: no partition starves the others
+			at.ready = append(at.ready, key) // at the end: no partition starves the others
 		} else {
 			delete(w.lines, key)
 		}
 	}
-	w.running--
+	at.running--
 }
 
-// nextLocked takes the next partition out of line that has a job to start; nil: there is none.
-func (w *workers) nextLocked() (kafka.TopicPartition, *line) {
-	if len(w.first) > 0 {
-		key := w.first[0]
-		w.first = w.first[1:]
+// nextLocked takes the next partition out of a lane that has a job to start; nil: there is none.
+func (w *workers) nextLocked(at *lane) (kafka.TopicPartition, *line) {
+	if len(at.first) > 0 {
+		key := at.first[0]
+		at.first = at.first[1:]
 		l := w.lines[key]
 		l.hurried = false
 		return key, l
 	}
-	for len(w.ready) > 0 {
-		key := w.ready[0]
-		w.ready = w.ready[1:]
-		if l := w.lines[key]; l != nil && !l.running {
+	for len(at.ready) > 0 {
+		key := at.ready[0]
+		at.ready = at.ready[1:]
+		if l := w.lines[key]; l != nil && l.lane == at && !l.running {
 			return key, l
 		}
 	}

@@ -13,11 +13,11 @@ import (
 // TestRecoveryThreadsChange: more threads take up what is in line, and fewer let what runs come to its end.
 func TestRecoveryThreadsChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorkers(1)
+		w := newWorkers(1, 1)
 		var running, most atomic.Int64
 		done := make(chan struct{})
 		for i := range int32(20) {
-			w.run(tp("t", i), func() {
+			w.run(nil, tp("t", i), func() {
 				most.Store(max(most.Load(), running.Add(1)))
 				<-done
 				running.Add(-1)
@@ -52,12 +52,12 @@ func TestRecoveryThreadsChange(t *testing.T) {
 // their order, and hurrying costs nobody a job or runs two jobs of a partition at once.
 func TestHurriedJobsComeFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorkers(1)
+		w := newWorkers(1, 1)
 		goOn := make(chan struct{})
 		var order []string
 		busy := map[int32]bool{}
 		add := func(partition int32, name string) {
-			w.run(tp("t", partition), func() {
+			w.run(nil, tp("t", partition), func() {
 				if busy[partition] {
 					t.Errorf("two jobs of partition %d run at once", partition)
 				}
