@@ -227,6 +227,7 @@ func (p *Partition) reconcile() {
 		}
 		p.hold(log)
 		p.listen(log)
+		p.checkDisk(log)
 	}
 	log.SetConfig(t.config)
 	if future := p.future.Load(); future != nil {

@@ -367,7 +367,7 @@ func (p *Partition) arrive(future *storage.Log) {
 	case err != nil:
 		p.copyFailed(future, err)
 	case log != nil:
-		p.listen(log)
+		p.checkDisk(log)
 		log.NoteChange()
 		p.set.tellPlace(p)
 	}
@@ -410,6 +410,7 @@ func (p *Partition) use(log *storage.Log) {
 		log.AssignEpochStart(next.epoch, next.start)
 	}
 	p.acting.Store(&next)
+	p.listen(log)
 	log.SetHighWatermark(p.highWatermark.Load())
 	chain := p.advanceLocked(&next)
 	durable := p.forSync.reach(log.SyncedEnd())

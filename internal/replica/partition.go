@@ -223,15 +223,19 @@ func (p *Partition) lastStable(log *storage.Log, highWatermark kafka.Offset) kaf
 	return highWatermark
 }
 
-// listen has the partition hear of the syncs of its log.
+// listen has the partition hear of the syncs of its log. A failure from before is not among that: see checkDisk.
 func (p *Partition) listen(log *storage.Log) {
 	log.OnSynced(func(end kafka.Offset, err error) {
 		if p.acting.Load().log == log { // else it was replaced by its copy
 			p.synced(end, err)
 		}
 	})
+}
+
+// checkDisk looks whether a log's directory has failed before listen.
+func (p *Partition) checkDisk(log *storage.Log) {
 	if err := log.Dir().Err(); err != nil {
-		p.failed(err) // from before
+		p.failed(err)
 	}
 }
 
