@@ -25,7 +25,7 @@ func (a *API) mustForward(r *server.Request) bool {
 // quorumState is what this node can tell of the quorum.
 func (a *API) quorumState(req *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumResponse {
 	status := a.o.Quorum.Status()
-	described := false
+	asked, described := false, false
 	resp := kmsg.NewPtrDescribeQuorumResponse()
 	resp.ErrorMessage = new("") // as Apache Kafka leaves it, not null
 	for _, t := range req.Topics {
@@ -40,6 +40,7 @@ func (a *API) quorumState(req *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumR
 				topic.Partitions = append(topic.Partitions, answer)
 				continue
 			}
+			asked = true
 			answer.LeaderID, answer.LeaderEpoch = status.LeaderID, status.Epoch
 			switch {
 			case status.LeaderID != a.o.NodeID:
@@ -56,7 +57,7 @@ func (a *API) quorumState(req *kmsg.DescribeQuorumRequest) *kmsg.DescribeQuorumR
 		}
 		resp.Topics = append(resp.Topics, topic)
 	}
-	if !described {
+	if !asked {
 		return resp
 	}
 	for _, v := range status.VoterSet {

@@ -18,6 +18,7 @@ import (
 	"moldau/internal/replica"
 	"moldau/internal/server"
 	"moldau/internal/storage"
+	"moldau/internal/telemetry"
 	"moldau/internal/uplink"
 )
 
@@ -40,8 +41,9 @@ type Owners struct {
 	TreeOffsets   func(ctx context.Context, req kmsg.Request) (kmsg.Response, error)
 	PassedOffsets func(ctx context.Context, body []byte) ([]byte, error)
 
-	Config   func() *config.Config // in force now
-	LogLevel *slog.LevelVar        // of the node's log; nil: it cannot be changed
+	Config    func() *config.Config // in force now
+	Telemetry *telemetry.Telemetry  // metrics that clients push; nil on a mere controller
+	LogLevel  *slog.LevelVar        // of the node's log; nil: it cannot be changed
 }
 
 // Options are the owners and the settings that answers depend on.

@@ -25,6 +25,7 @@ import (
 	"moldau/internal/replica"
 	"moldau/internal/server"
 	"moldau/internal/storage"
+	"moldau/internal/telemetry"
 	"moldau/internal/uplink"
 	"moldau/internal/vfs"
 	"moldau/internal/wire"
@@ -154,7 +155,8 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 			return n.uplink.AutoCreateAs(ctx, topic)
 		},
 	})
-	n.loader = metadata.NewLoader(n.set, n.groups, n.tree, n.zookeeper, n.controller)
+	pushed := telemetry.New(telemetry.Options{MaxBytes: 1 << 20, Now: time.Now, Logger: logger, Metrics: m})
+	n.loader = metadata.NewLoader(n.set, n.groups, n.tree, n.zookeeper, pushed, n.controller)
 	dir := n.store.Directories()[0]
 	self := quorum.Voter{ID: testNodeID, DirID: dir.ID(), Endpoints: []quorum.Endpoint{{Name: "CONTROLLER", Host: "127.0.0.1", Port: 9093}}}
 	q, err = quorum.Open(quorum.Options{
@@ -187,7 +189,7 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 	}
 	n.api = New(Options{
 		Owners: Owners{
-			Image: n.loader.Image, Replicas: n.set, Groups: n.groups, Store: n.store, Uplink: n.uplink, Quorum: q, Config: func() *config.Config { return cfg }, LogLevel: &n.level,
+			Image: n.loader.Image, Replicas: n.set, Groups: n.groups, Store: n.store, Uplink: n.uplink, Quorum: q, Telemetry: pushed, Config: func() *config.Config { return cfg }, LogLevel: &n.level,
 			TreeOffsets: n.zookeeper.Offsets, PassedOffsets: n.zookeeper.PassedOffsets,
 			Local: func(ctx context.Context, req kmsg.Request, principal, clientID string) (kmsg.Response, error) {
 				return n.controller.Handle(ctx, controller.Request{Body: req, Principal: principal, ClientID: clientID})

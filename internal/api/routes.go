@@ -72,6 +72,8 @@ func rows() []row {
 		forwarded(kmsg.UnregisterBroker, 0, 0).atMost(small),
 		serve(kmsg.AllocateProducerIDs, 0, 0, nil, (*API).control).atMost(small),
 		serve(kmsg.ControllerRegistration, 0, 0, nil, (*API).control).atMost(small),
+		serve(kmsg.GetTelemetrySubscriptions, 0, 0, (*API).getTelemetrySubscriptions, nil).atMost(small),
+		serve(kmsg.PushTelemetry, 0, 0, (*API).pushTelemetry, nil),
 		serve(kmsg.AssignReplicasToDirs, 0, 0, nil, (*API).control),
 		serve(kmsg.ListConfigResources, 0, 1, (*API).listConfigResources, nil).atMost(small),
 		serve(kmsg.DescribeTopicPartitions, 0, 0, (*API).describeTopicPartitions, nil),

@@ -43,6 +43,7 @@ func TestScriptsPassTheirArgumentsOn(t *testing.T) {
 		{"kafka-consumer-groups.sh", "-x", "ran consumer-groups -x\n"},
 		{"kafka-groups.sh", "-x", "ran groups -x\n"},
 		{"kafka-features.sh", "-x", "ran features -x\n"},
+		{"kafka-client-metrics.sh", "-x", "ran client-metrics -x\n"},
 		{"kafka-e2e-latency.sh", "-x", "ran e2e-latency -x\n"},
 		{"kafka-verifiable-producer.sh", "-x", "ran verifiable-producer -x\n"},
 		{"kafka-verifiable-consumer.sh", "-x", "ran verifiable-consumer -x\n"},

@@ -211,7 +211,7 @@ func TestEveryToolHelps(t *testing.T) {
 	}
 	needs := map[string][]string{
 		"topics": {"--list"}, "console-producer": {"--topic", "t"}, "console-consumer": {"--topic", "t"}, "configs": {"--describe", "--topic", "t"}, "log-dirs": {"--describe"},
-		"cluster": {"cluster-id"}, "metadata-quorum": {"describe", "--status"}, "consumer-groups": {"--list"}, "groups": {"--list"}, "features": {"describe"},
+		"cluster": {"cluster-id"}, "metadata-quorum": {"describe", "--status"}, "consumer-groups": {"--list"}, "groups": {"--list"}, "features": {"describe"}, "client-metrics": {"--list"},
 		"producer-perf-test": {"--topic", "t", "--num-records", "1", "--record-size", "1"}, "consumer-perf-test": {"--topic", "t", "--num-records", "1"},
 		"e2e-latency": {"--topic", "t", "--num-records", "1", "--record-size", "1"}, "verifiable-producer": {"--topic", "t"},
 		"verifiable-consumer": {"--topic", "t", "--group-id", "g"}, "tail": {"t"}, "delete-records": {"--offset-json-file", file}, "get-offsets": {}, "broker-api-versions": {},

@@ -24,6 +24,7 @@ func (l *loader) assemble() Node {
 			FetchMaxBytes:      l.int32("fetch.max.bytes"),
 			FetchSessionSlots:  l.int32("max.incremental.fetch.session.cache.slots"),
 			MaxPartitions:      l.int32("max.request.partition.size.limit"),
+			TelemetryMaxBytes:  l.int32("telemetry.max.bytes"),
 			FullValidation:     l.text("record.validation") == "full",
 			UnstableVersions:   l.bool("unstable.api.versions.enable"),
 			DeleteTopicEnabled: l.bool("delete.topic.enable"),

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // CheckGroup tells what is wrong with the settings of a group, beside those of all brokers, which bound them; nil if they
@@ -50,6 +51,41 @@ func (c *Config) CheckGroup(values, all map[string]string) error {
 // CheckClientMetrics tells what is wrong with a subscription to metrics of clients; nil if it may be set.
 func CheckClientMetrics(values map[string]string) error {
 	return checkRows(metricByName, "client metrics", values)
+}
+
+// Subscription is what is wanted of clients' metrics (KIP-714).
+type Subscription struct {
+	Metrics  []string // beginnings of names; "*" means all
+	Interval time.Duration
+	Match    []ClientPattern // all of them have to match
+}
+
+// ClientPattern is what a property of a client has to look like, in full.
+type ClientPattern struct {
+	Property string // client_id, client_instance_id, client_software_name …
+	Pattern  *regexp.Regexp
+}
+
+// ClientMetrics reads a subscription; the error is CheckClientMetrics's.
+func ClientMetrics(values map[string]string) (Subscription, error) {
+	if err := CheckClientMetrics(values); err != nil {
+		return Subscription{}, err
+	}
+	of := func(name string) value {
+		row := metricByName[name]
+		raw, ok := values[name]
+		if !ok {
+			raw = row.Default
+		}
+		v, _ := row.parse(raw)
+		return v
+	}
+	s := Subscription{Metrics: of("metrics").list, Interval: time.Duration(of("interval.ms").number) * time.Millisecond}
+	for _, pair := range of("match").list {
+		property, pattern, _ := strings.Cut(pair, "=")
+		s.Match = append(s.Match, ClientPattern{strings.TrimSpace(property), regexp.MustCompile("^(?:" + strings.TrimSpace(pattern) + ")$")})
+	}
+	return s, nil
 }
 
 // checkRows tells what is wrong with each setting by itself.

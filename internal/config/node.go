@@ -88,6 +88,7 @@ type Requests struct {
 	FetchMaxBytes      int32
 	FetchSessionSlots  int32
 	MaxPartitions      int32 // per DescribeTopicPartitions answer
+	TelemetryMaxBytes  int32 // telemetry.max.bytes
 	FullValidation     bool  // compressed batches are opened and every record checked (record.validation=full)
 	UnstableVersions   bool
 	DeleteTopicEnabled bool

@@ -48,11 +48,11 @@ var groupConfigRows = because("groups of the newer kinds", []Row{
 })
 
 // clientMetricsRows declares: subscriptions to metrics that clients push (KIP-714).
-var clientMetricsRows = because("metrics of clients", []Row{
-	{Name: "metrics", Type: List, Standing: Later,
+var clientMetricsRows = []Row{
+	{Name: "metrics", Type: List,
 		Text: "Beginnings of the names of the metrics that are wanted; * means all."},
-	{Name: "interval.ms", Type: Int, Default: "300000", Check: between(100, 3600000), Standing: Later,
+	{Name: "interval.ms", Type: Int, Default: "300000", Check: between(100, 3600000),
 		Text: "How often clients push."},
-	{Name: "match", Type: List, Check: clientPatterns(), Standing: Later,
+	{Name: "match", Type: List, Check: clientPatterns(),
 		Text: "Which clients: pairs such as client_id=regular expression."},
-})
+}

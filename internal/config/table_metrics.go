@@ -20,7 +20,6 @@ var metricsRows = []Row{
 	{Name: "metrics.recording.level", Type: String, Default: "INFO", Standing: Inert,
 		Text: "How many metrics are kept.",
 		Why:  "all metrics are kept"},
-	{Name: "telemetry.max.bytes", Type: Int, Default: "1048576", Check: atLeast(1), Standing: Later,
-		Text: "Largest report of metrics that a client may push.",
-		Why:  "metrics pushed by clients"},
+	{Name: "telemetry.max.bytes", Type: Int, Default: "1048576", Check: atLeast(1),
+		Text: "Largest report of metrics that a client may push, in bytes as they come."},
 }

@@ -27,6 +27,7 @@ import (
 	"moldau/internal/replica"
 	"moldau/internal/server"
 	"moldau/internal/storage"
+	"moldau/internal/telemetry"
 	"moldau/internal/uplink"
 	"moldau/internal/vfs"
 	"moldau/internal/znode"
@@ -76,6 +77,7 @@ type Node struct {
 	settings   *settings
 	loader     *metadata.Loader
 	gate       *gate
+	telemetry  *telemetry.Telemetry // nil on a mere controller
 	quorum     *quorum.Quorum
 	apis       atomic.Pointer[api.API] // nil until open is through
 	server     *server.Server
@@ -152,7 +154,8 @@ func (n *Node) open(ctx context.Context) error {
 	subscribers := []metadata.Subscriber{n.settings}
 	if n.cfg.Roles.Broker {
 		n.gate = newGate(n.cfg.ID, n.prepare, n.fail)
-		subscribers = append(subscribers, n.gate)
+		n.telemetry = telemetry.New(telemetry.Options{MaxBytes: int(n.cfg.Requests.TelemetryMaxBytes), Now: n.o.Now, Logger: n.o.Logger, Metrics: n.metrics})
+		subscribers = append(subscribers, n.telemetry, n.gate)
 	}
 	if n.cfg.Roles.Controller {
 		n.controller = controller.New(controller.Options{

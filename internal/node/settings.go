@@ -167,7 +167,7 @@ func (n *Node) apiOptions(clusterID string) api.Options {
 	}
 	owners := api.Owners{
 		Image: n.loader.Image, Replicas: n.replicas, Groups: n.groups, Store: n.store, Uplink: n.uplink, Local: n.local, Disconnected: disconnected,
-		Quorum: n.quorum, Config: n.settings.now.Load, LogLevel: n.o.LogLevel,
+		Quorum: n.quorum, Config: n.settings.now.Load, Telemetry: n.telemetry, LogLevel: n.o.LogLevel,
 	}
 	if n.zookeeper != nil {
 		owners.Passed, owners.TreeOffsets, owners.PassedOffsets = n.zookeeper.Passed, n.zookeeper.Offsets, n.zookeeper.PassedOffsets
