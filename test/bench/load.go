@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"moldau/internal/batch"
 )
 
 // load describes records to produce, whoever produces them.
@@ -17,6 +19,16 @@ type load struct {
 	connections int     // of the replayer; the Java client has one
 	depth       int     // requests on the way at once, per connection (max.in.flight.requests.per.connection)
 	variants    int     // different frames that a connection of the replayer sends in turn; 0: frameVariants
+	old         bool    // message sets of format 1, which the replayer sends by oldProduceVersion
+	codec       batch.Codec
+}
+
+// version is that of the replayer's Produce requests.
+func (l load) version() int16 {
+	if l.old {
+		return oldProduceVersion
+	}
+	return produceVersion
 }
 
 // outcome is what a client saw of one run. Bytes are those of record values.

@@ -5,7 +5,7 @@
 // nobody needs to trust a client of ours. Beside every throughput stands the CPU that broker and client spent, because on
 // a machine that they share the client sets the ceiling.
 //
-// Files: workload.go (what is measured on one broker), paced.go (latencies), many.go (many producers, partitions, connections), recovery.go, failover.go and partitions.go (on a cluster of three), groups.go and
+// Files: workload.go (what is measured on one broker), old.go (old clients), paced.go (latencies), many.go (many producers, partitions, connections), recovery.go, failover.go and partitions.go (on a cluster of three), groups.go and
 // member.go (on a coordinator), system.go, cluster.go and topic.go (on what), rounds.go (in which order), load.go (words for both sides),
 // replay.go with replay_produce.go and replay_fetch.go (the replayer), java.go (Kafka's tools), proc_linux.go (what a
 // process used), report.go (the table), chart.go (the charts), profile.go (CPU profiles of moldau), stage.go (the harness outside of tests).

@@ -19,6 +19,12 @@ const (
 	fetchVersion   = 17
 )
 
+// The newest versions of clients that know no format after 1: those of Kafka 0.10.2.
+const (
+	oldProduceVersion = 2
+	oldFetchVersion   = 3
+)
+
 // onConnections connects to each of some addresses, runs one function on each connection at a time, until all return or one fails,
 // and joins what they measured. Its time begins when the last connection has been greeted: a broker that a thousand clients
 // dial at once lets some of them wait at the door, which is another thing to measure.

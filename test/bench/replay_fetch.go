@@ -24,6 +24,7 @@ type reading struct {
 	passes            int   // how often to read all
 	maxBytes          int32 // of a response (fetch.max.bytes)
 	maxPartitionBytes int32 // of a partition in it (max.partition.fetch.bytes)
+	old               bool  // by oldFetchVersion, which is answered in format 1
 }
 
 // replayFetch reads a topic with Fetch requests over plain TCP. It looks at the headers of batches, never at records.
@@ -109,7 +110,11 @@ func (r *fetchReplay) pass() (records int64, err error) {
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 					return 0, fmt.Errorf("partition %d at offset %d: %w", p.Partition, next[p.Partition], err)
 				}
-				n, to, err := skim(p.RecordBatches, next[p.Partition])
+				see := skim
+				if r.old {
+					see = skimMessages
+				}
+				n, to, err := see(p.RecordBatches, next[p.Partition])
 				if err != nil {
 					return 0, fmt.Errorf("partition %d at offset %d: %w", p.Partition, next[p.Partition], err)
 				}
@@ -133,6 +138,9 @@ func (r *fetchReplay) pass() (records int64, err error) {
 func (r *fetchReplay) fetch(next map[int32]int64, atEnd map[int32]bool) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.SetVersion(fetchVersion)
+	if r.old {
+		req.SetVersion(oldFetchVersion)
+	}
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 500, 1, r.maxBytes
 	from := kmsg.NewFetchRequestTopic()
 	from.Topic, from.TopicID = r.name, r.id
@@ -169,4 +177,23 @@ func skim(b []byte, from int64) (records, next int64, err error) {
 		b = rest
 	}
 	return records, next, nil
+}
+
+// skimMessages does so for a message set. The offset of a compressed set is that of its last record.
+func skimMessages(b []byte, from int64) (records, next int64, err error) {
+	next = from
+	for {
+		size, offset, magic, err := batch.PeekHeader(b)
+		if errors.Is(err, batch.ErrShort) || err == nil && size > len(b) || offset < 0 {
+			return next - from, next, nil
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		if magic != 1 || offset < next {
+			return 0, 0, fmt.Errorf("a message of format %d at offset %d, where %d is next", magic, offset, next)
+		}
+		next = offset + 1
+		b = b[size:]
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/batch"
+	"moldau/internal/invariant"
 	"moldau/internal/wire"
 )
 
@@ -38,7 +39,7 @@ func encodeProduce(l load, t topic, partitions []int32, seed uint64) frames {
 	var f frames
 	for range cmp.Or(l.variants, frameVariants) {
 		req := kmsg.NewPtrProduceRequest()
-		req.SetVersion(produceVersion)
+		req.SetVersion(l.version())
 		req.Acks, req.TimeoutMillis = l.acks, 30_000
 		to := kmsg.NewProduceRequestTopic()
 		to.Topic, to.TopicID = t.name, t.id
@@ -48,6 +49,11 @@ func encodeProduce(l load, t topic, partitions []int32, seed uint64) frames {
 			p.Partition = i
 			b := buildBatch(l, key, value, random)
 			p.Records = b
+			if l.old {
+				set, err := b.Messages(1, 0)
+				invariant.Check(err == nil, "a batch of our own has no form in format 1: %v", err)
+				p.Records = set
+			}
 			f.records += int64(b.Count())
 			to.Partitions = append(to.Partitions, p)
 		}
@@ -62,10 +68,15 @@ func encodeProduce(l load, t topic, partitions []int32, seed uint64) frames {
 func buildBatch(l load, key, value []byte, random *rand.ChaCha8) batch.Batch {
 	// A record costs up to 21 bytes beside key and value: what Java's producer reckons with (DefaultRecord.MAX_RECORD_OVERHEAD).
 	const recordOverhead = 21
-	builder := batch.NewBuilder(batch.BuildOptions{})
+	builder := batch.NewBuilder(batch.BuildOptions{Codec: l.codec})
 	now := time.Now().UnixMilli()
 	for builder.Count() == 0 || builder.Size()+recordOverhead+len(key)+len(value) <= l.batchBytes {
 		_, _ = random.Read(value)
+		if l.codec != batch.None { // something that can be compressed to a little more than half
+			for i, b := range value {
+				value[i] = "0123456789abcdef"[b&15]
+			}
+		}
 		r := batch.Record{Timestamp: now, Value: value}
 		if len(key) > 0 {
 			_, _ = random.Read(key)
@@ -217,7 +228,7 @@ func (r *produceReplay) receive(conn net.Conn, slots <-chan struct{}, due <-chan
 			return nil, err
 		}
 		latency = append(latency, time.Since(at))
-		resp.SetVersion(produceVersion)
+		resp.SetVersion(r.load.version())
 		if _, err := wire.ReadResponse(frame, resp); err != nil {
 			return nil, err
 		}

@@ -49,7 +49,12 @@ func allSystems() []system {
 		name:    "kafka",
 		about:   kafka + " as it comes: no fsync before an answer; G1, heap of 1 GiB, of a cluster's brokers of 512 MiB to 1 GiB",
 		jvm:     true,
-		prepare: prepareKafka,
+		prepare: prepareKafka(harness.KafkaVersion),
+	}, {
+		name:    "kafka-3.9",
+		about:   "Apache Kafka " + lastWithOldClients + ", the last that serves clients older than 0.11, set up like kafka",
+		jvm:     true,
+		prepare: prepareKafka(lastWithOldClients),
 	}, {
 		name:    "moldau-noflush",
 		about:   "moldau with log.flush.before.ack=false, which is Kafka's promise",
@@ -58,7 +63,7 @@ func allSystems() []system {
 		name:    "kafka-flush",
 		about:   kafka + " with log.flush.interval.messages=1, which is nearest to moldau's promise",
 		jvm:     true,
-		prepare: with(prepareKafka, "log.flush.interval.messages=1"),
+		prepare: with(prepareKafka(harness.KafkaVersion), "log.flush.interval.messages=1"),
 	}}
 }
 
@@ -80,18 +85,23 @@ func prepareMoldau(t harness.T, nodes int, extra ...string) *cluster {
 	return c
 }
 
-func prepareKafka(t harness.T, nodes int, extra ...string) *cluster {
-	kafka, extra := harness.ApacheKafka(t, harness.KafkaVersion), append(extra[:len(extra):len(extra)], fastDelete)
-	c := &cluster{}
-	if nodes == 1 {
-		b := kafka.PrepareBroker(t, extra...)
-		c.brokers = []*broker{{process: b, id: 1, addr: b.Addr, dir: b.Dir}}
+// lastWithOldClients is the last release of Apache Kafka that converts between record formats.
+const lastWithOldClients = "3.9.2"
+
+func prepareKafka(version string) func(harness.T, int, ...string) *cluster {
+	return func(t harness.T, nodes int, extra ...string) *cluster {
+		kafka, extra := harness.ApacheKafka(t, version), append(extra[:len(extra):len(extra)], fastDelete)
+		c := &cluster{}
+		if nodes == 1 {
+			b := kafka.PrepareBroker(t, extra...)
+			c.brokers = []*broker{{process: b, id: 1, addr: b.Addr, dir: b.Dir}}
+			return c
+		}
+		for i, b := range kafka.PrepareBrokers(t, nodes, extra...) {
+			c.brokers = append(c.brokers, &broker{process: b, id: int32(i + 1), addr: b.Addr, dir: b.Dir})
+		}
 		return c
 	}
-	for i, b := range kafka.PrepareBrokers(t, nodes, extra...) {
-		c.brokers = append(c.brokers, &broker{process: b, id: int32(i + 1), addr: b.Addr, dir: b.Dir})
-	}
-	return c
 }
 
 // start starts the process and returns the time to its first good answer to Metadata.

@@ -109,7 +109,7 @@ func allWorkloads() []workload {
 		nodes: 1,
 		run:   runFetch,
 	})
-	list = append(list, javaConsumeWorkload())
+	list = append(append(list, oldWorkloads()...), javaConsumeWorkload())
 	list = append(append(list, pacedWorkloads()...), manyWorkloads()...)
 	return append(append(list, clusterWorkloads()...), groupWorkload())
 }
