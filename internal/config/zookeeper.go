@@ -66,11 +66,9 @@ func (l *loader) ensemble(q Quorum) ensemble {
 // placeIn is which of the hosts this node is, -1 if it may be none. Several may be on this machine: then its own port tells.
 // ok is false if a fault was told.
 func (l *loader) placeIn(z ensemble, q Quorum) (place int, ok bool) {
-	var here []int
-	for i, a := range z.hosts {
-		if l.isHere(a.Host) {
-			here = append(here, i)
-		}
+	here := l.placesOf(z, l.isListener)
+	if len(here) != 1 {
+		here = l.placesOf(z, l.isHere)
 	}
 	if len(here) > 1 && len(z.told) > 0 {
 		here = slices.DeleteFunc(here, func(i int) bool { return z.hosts[i].Port != z.told[0].Port })
@@ -110,11 +108,22 @@ func (l *loader) ofThisCluster(z ensemble, q Quorum) bool {
 	return true
 }
 
-// isHere tells whether a host is this machine, by what its listeners are called or by what the process was told.
-func (l *loader) isHere(host string) bool {
-	if host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.") {
-		return true
+func (l *loader) placesOf(z ensemble, is func(host string) bool) (places []int) {
+	for i, a := range z.hosts {
+		if is(a.Host) {
+			places = append(places, i)
+		}
 	}
+	return places
+}
+
+// isHere tells whether a host is this machine.
+func (l *loader) isHere(host string) bool {
+	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.") || l.isListener(host) || l.here != nil && l.here(host)
+}
+
+// isListener tells whether one of this node's listeners has a host.
+func (l *loader) isListener(host string) bool {
 	for _, key := range []string{"listeners", "advertised.listeners"} {
 		for _, element := range l.list(key) {
 			if e, ok := parseEndpoint(element); ok && e.Host == host {
@@ -122,7 +131,7 @@ func (l *loader) isHere(host string) bool {
 			}
 		}
 	}
-	return host == l.text("host.name") || host == l.text("advertised.host.name") || l.here != nil && l.here(host)
+	return host == l.text("host.name") || host == l.text("advertised.host.name")
 }
 
 // formWith returns where the controllers are that an ensemble stands for: one with each host. A single host is a cluster by

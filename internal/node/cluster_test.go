@@ -127,6 +127,32 @@ func TestThreeNodes(t *testing.T) {
 	}
 }
 
+// TestFilesFromBeforeKRaft: three files that differ in their listeners only, as those of Kafka 1.1 may, make a cluster.
+func TestFilesFromBeforeKRaft(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Skip("this machine has one address of loopback only: ", err)
+	}
+	_ = ln.Close()
+	ports := freePorts(t, 3)
+	var properties []string
+	for i := range 3 {
+		host := fmt.Sprintf("127.0.0.%d", i+1)
+		properties = append(properties, fmt.Sprintf(
+			"listeners=PLAINTEXT://%s:%d,CONTROLLER://%s:%d\ncontroller.listener.names=CONTROLLER\n"+ // not the usual port: it may be taken
+				"zookeeper.connect=127.0.0.1:%d,127.0.0.2:%d,127.0.0.3:%d\nzookeeper.connection.timeout.ms=6000\nhttp.listeners=http://127.0.0.1:0\nlog.dirs=/disk\n",
+			host, ports[0], host, ports[1], ports[2], ports[2], ports[2]))
+	}
+	nodes := startAll(t, properties, []*vfs.Mem{vfs.NewMem(), vfs.NewMem(), vfs.NewMem()})
+	defer stopAll(t, nodes)
+	for i, n := range nodes {
+		awaitBrokers(t, n, 1001, 1002, 1003)
+		if got, want := n.address("ZOOKEEPER"), fmt.Sprintf("127.0.0.%d:%d", i+1, ports[2]); got != want {
+			t.Errorf("ZooKeeper's protocol at %s, want %s", got, want)
+		}
+	}
+}
+
 // TestRoles: a controller, and brokers that are none.
 func TestRoles(t *testing.T) {
 	ports := freePorts(t, 3)

@@ -107,7 +107,8 @@ func Refused(w Write) string {
 }
 
 // aclSkeleton reports whether a path is a node above access control entries, which the tools make when it is not there
-// even if they only want to read. /kafka-acl/DelegationToken is one that 1.1 makes and that 0.11 cannot bear.
+// even if they only want to read. Tools of 0.9 and 0.10 cannot bear TransactionalId, those of 0.11 not DelegationToken, so that
+// neither is there before a tool that knows it has come.
 func aclSkeleton(path string) bool {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	switch parts[0] {

@@ -92,7 +92,7 @@ func TestWritesThatAreStored(t *testing.T) {
 		{Path: "/config/topics/new", Data: []byte(`{"version":1,"config":{}}`)}, // before the topic, as the tools do
 		{Kind: SetNode, Path: "/config/topics/new", Data: []byte("x")},
 		{Kind: DeleteNode, Path: "/config/topics/new"},
-		{Path: "/kafka-acl/DelegationToken"},
+		{Path: "/kafka-acl/DelegationToken"}, {Path: "/kafka-acl/TransactionalId"},
 		{Path: "/kafka-acl-extended"}, {Path: "/kafka-acl-extended/prefixed"}, {Path: "/kafka-acl-extended/prefixed/Topic"},
 		{Path: "/kafka-acl-extended-changes"},
 	} {

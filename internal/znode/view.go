@@ -177,7 +177,7 @@ var folders = []string{
 	"/config", "/config/changes", "/config/topics", "/config/clients", "/config/users", "/config/brokers",
 	"/admin", "/admin/delete_topics",
 	"/isr_change_notification", "/log_dir_event_notification",
-	"/kafka-acl", "/kafka-acl/Topic", "/kafka-acl/Group", "/kafka-acl/Cluster", "/kafka-acl/TransactionalId", "/kafka-acl-changes",
+	"/kafka-acl", "/kafka-acl/Topic", "/kafka-acl/Group", "/kafka-acl/Cluster", "/kafka-acl-changes",
 }
 
 // Computed reports whether writes at a path are for Decide.

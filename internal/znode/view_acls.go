@@ -27,6 +27,9 @@ var (
 	aclPermissions = map[kmsg.ACLPermissionType]string{kmsg.ACLPermissionTypeDeny: "Deny", kmsg.ACLPermissionTypeAllow: "Allow"}
 )
 
+// transactionalIDs is there only when there are entries for them: the tools of 0.9 and 0.10 stop at it.
+const transactionalIDs = "/kafka-acl/TransactionalId"
+
 // acls lists the access control entries that Kafka 1.1 could have had. They are there to be read: a prefix of names, which
 // came with 2.0, has no place in them.
 func (l *viewList) acls(acls metadata.Acls) {
@@ -43,6 +46,9 @@ func (l *viewList) acls(acls metadata.Acls) {
 		}
 		path := "/kafka-acl/" + resource + "/" + e.ResourceName
 		byPath[path] = append(byPath[path], entry)
+	}
+	if slices.ContainsFunc(slices.Collect(maps.Keys(byPath)), func(path string) bool { return strings.HasPrefix(path, transactionalIDs+"/") }) {
+		l.folder(transactionalIDs)
 	}
 	for _, path := range slices.Sorted(maps.Keys(byPath)) {
 		entries := byPath[path]

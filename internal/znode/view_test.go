@@ -126,7 +126,7 @@ func TestPayloads(t *testing.T) {
 	)
 	for path, want := range map[string]string{
 		"/consumers": "null", "/brokers/seqid": "null", "/admin/delete_topics": "null", "/config/changes": "null",
-		"/isr_change_notification": "null", "/log_dir_event_notification": "null", "/kafka-acl/TransactionalId": "null",
+		"/isr_change_notification": "null", "/log_dir_event_notification": "null", "/kafka-acl/Cluster": "null",
 		"/brokers/ids/1":                              `{"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},"endpoints":["PLAINTEXT://127.0.0.1:41092"],"jmx_port":-1,"host":"127.0.0.1","timestamp":"1795987175962","port":41092,"version":4}`,
 		"/brokers/ids/2":                              `{"listener_security_protocol_map":{"EXTERNAL":"PLAINTEXT","INTERNAL":"PLAINTEXT"},"endpoints":["EXTERNAL://h:1","INTERNAL://h:2"],"rack":"rack-a","jmx_port":-1,"host":"h","timestamp":"1795987175962","port":1,"version":4}`,
 		"/brokers/ids/3":                              `{"listener_security_protocol_map":{"SSL":"SSL"},"endpoints":["SSL://[::1]:3"],"jmx_port":-1,"host":null,"timestamp":"1795987175962","port":-1,"version":4}`,
@@ -148,6 +148,7 @@ func TestPayloads(t *testing.T) {
 		"/config/clients/C":                           `{"version":1,"config":{"request_percentage":"12.5"}}`,
 		"/latest_producer_id_block":                   `{"version":1,"broker":-1,"block_start":"0","block_end":"999"}`,
 		"/kafka-acl/Topic/first":                      `{"version":1,"acls":[{"principal":"User:Bob","permissionType":"Allow","operation":"Read","host":"*"}]}`,
+		"/kafka-acl/TransactionalId":                  "no node",
 		"/kafka-acl/Topic/pre":                        "no node",
 		"/config/users/Bob":                           "no node",
 		"/admin/reassign_partitions":                  "no node",
@@ -360,7 +361,7 @@ func (h *history) step() []metadata.Record {
 		if r.IntN(2) == 0 {
 			records = append(records, &metadata.RemoveAccessControlEntryRecord{ID: acl})
 		} else {
-			records = append(records, &metadata.AccessControlEntryRecord{ID: acl, ResourceType: int8(2 + r.IntN(2)), ResourceName: value, PatternType: 3, Principal: "User:A", Host: "*", Operation: 3, PermissionType: 3})
+			records = append(records, &metadata.AccessControlEntryRecord{ID: acl, ResourceType: int8(2 + r.IntN(4)), ResourceName: value, PatternType: 3, Principal: "User:A", Host: "*", Operation: 3, PermissionType: 3})
 		}
 	}
 	for _, record := range records {
