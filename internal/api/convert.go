@@ -24,6 +24,7 @@ type conversions struct {
 	now     func() time.Time
 	slots   chan struct{} // one for each that runs: it is work for a processor, and takes memory
 	opening chan struct{} // API.opening
+	packers batch.Packers
 	cache   setCache
 	up      conversionMeters // of what producers sent
 	down    conversionMeters // of what consumers fetched
@@ -76,7 +77,7 @@ func (c *conversions) fromMessages(who *client, set []byte, maxMessageBytes int)
 	defer func() { <-c.slots }()
 	began := c.now()
 	err = c.within(len(set), func(plainBytes int) error {
-		b, err = batch.FromMessages(set, batch.UpOptions{MaxMessageBytes: maxMessageBytes, PlainBytes: plainBytes})
+		b, err = batch.FromMessages(set, batch.UpOptions{MaxMessageBytes: maxMessageBytes, PlainBytes: plainBytes, Packers: &c.packers})
 		return err
 	})
 	if err != nil {
@@ -170,7 +171,7 @@ func (c *conversions) toMessages(who *client, src io.ReaderAt, at int64, size in
 		return nil, err
 	}
 	err = c.within(size, func(plainBytes int) error {
-		set, err = b.Messages(key.magic, plainBytes)
+		set, err = b.Messages(key.magic, batch.DownOptions{PlainBytes: plainBytes, Packers: &c.packers})
 		return err
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // setOf is count records as a message set.
 func setOf(t *testing.T, magic int8, count int, o batch.BuildOptions) []byte {
 	t.Helper()
-	set, err := batch.Batch(records(count, o)).Messages(magic, 0)
+	set, err := batch.Batch(records(count, o)).Messages(magic, batch.DownOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestBadMessageSets(t *testing.T) {
 		flipped := bytes.Clone(good)
 		flipped[len(flipped)-1] ^= 1
 		keyed := func(key []byte) []byte {
-			set, err := batch.Batch(recordsAt(recordTime, key, 1, plain())).Messages(0, 0)
+			set, err := batch.Batch(recordsAt(recordTime, key, 1, plain())).Messages(0, batch.DownOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -290,7 +290,7 @@ func TestBadMessageSets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bomb, err := batch.Batch(records(1, batch.BuildOptions{Codec: batch.Gzip})).Messages(1, 0)
+		bomb, err := batch.Batch(records(1, batch.BuildOptions{Codec: batch.Gzip})).Messages(1, batch.DownOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"fmt"
 	"math"
 	"testing"
 )
@@ -30,4 +31,38 @@ func BenchmarkCheck(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/record")
 	})
+}
+
+// BenchmarkConversion converts a batch as full as a producer's batch.size makes it, there and back.
+func BenchmarkConversion(b *testing.B) {
+	var packers Packers
+	for _, codec := range oldCodecs {
+		bu := NewBuilder(BuildOptions{Codec: codec})
+		for i := range 140 {
+			bu.Add(Record{Timestamp: int64(i), Key: fmt.Append(nil, "key-", i), Value: fmt.Appendf(nil, "%0100x", uint64(i)*0x9e3779b97f4a7c15)})
+		}
+		batch := bu.Build()
+		set, err := batch.Messages(1, DownOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run("up/"+codec.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(bu.Size()))
+			for b.Loop() {
+				if _, err := FromMessages(set, UpOptions{Packers: &packers}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("down/"+codec.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(bu.Size()))
+			for b.Loop() {
+				if _, err := batch.Messages(1, DownOptions{Packers: &packers}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -10,16 +10,25 @@ import (
 	"moldau/internal/kafka"
 )
 
-// downGather is how many bytes of messages are gathered before they go to the compressor.
-const downGather = 32 << 10
+const (
+	// downGather is how many bytes of messages are gathered before they go to the compressor.
+	downGather = 32 << 10
+	// downLevel is that of gzip for readers: what it makes is sent once, and not kept.
+	downLevel = 1
+)
+
+// DownOptions bounds a conversion to format 0 or 1.
+type DownOptions struct {
+	PlainBytes int      // as in CheckOptions
+	Packers    *Packers // what compresses; nil: made for this
+}
 
 // Messages returns the records of b as a message set of format 0 or 1, in the same codec; headers are dropped, and in format
-// 0 timestamps. It is empty for a control batch and for one without records. plainBytes is as in CheckOptions. Mirrors
-// RecordsUtil.downConvert.
+// 0 timestamps. It is empty for a control batch and for one without records. Mirrors RecordsUtil.downConvert.
 //
 // Errors: CORRUPT_MESSAGE where b does not match its CRC, INVALID_RECORD (ErrTooLarge too), and UNSUPPORTED_COMPRESSION_TYPE
 // for zstd, which readers of these formats do not know.
-func (b Batch) Messages(magic int8, plainBytes int) ([]byte, error) {
+func (b Batch) Messages(magic int8, o DownOptions) ([]byte, error) {
 	if b.Control() || b.Count() <= 0 {
 		return nil, nil
 	}
@@ -30,7 +39,7 @@ func (b Batch) Messages(magic int8, plainBytes int) ([]byte, error) {
 	if err := b.VerifyCRC(); err != nil {
 		return nil, err
 	}
-	recs, err := b.plainWithin(plainBytes)
+	recs, err := b.plainWithin(o.PlainBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +53,7 @@ func (b Batch) Messages(magic int8, plainBytes int) ([]byte, error) {
 		})
 		return d.out, err
 	}
-	return d.wrapped(codec)
+	return d.wrapped(codec, o.Packers)
 }
 
 // downward is a conversion under way.
@@ -106,7 +115,7 @@ func (d *downward) first() (kafka.Offset, error) {
 
 // wrapped makes one message around the compressed set. The set itself, which can be many times larger than the records of
 // format 2, is nowhere whole.
-func (d *downward) wrapped(codec Codec) ([]byte, error) {
+func (d *downward) wrapped(codec Codec, packers *Packers) ([]byte, error) {
 	var base kafka.Offset // of offsets inside
 	if d.magic == 1 {
 		var err error
@@ -117,11 +126,15 @@ func (d *downward) wrapped(codec Codec) ([]byte, error) {
 	wrapper := message{magic: d.magic, attributes: d.attributes() | int8(codec), value: []byte{}}
 	d.out = appendMessage(make([]byte, 0, len(d.b)+len(d.b)/8), &wrapper)
 	valueAt := len(d.out)
-	packer, err := newCompressor(codec, 0, (*appender)(&d.out))
+	level := 0
+	if codec == Gzip {
+		level = downLevel
+	}
+	packer, err := packers.compressor(codec, level, (*appender)(&d.out))
 	if err != nil {
 		return nil, err
 	}
-	gathered := make([]byte, 0, downGather+4<<10)
+	gathered := make([]byte, 0, min(downGather+4<<10, len(d.recs)+int(d.b.Count())*messageBytes(d.magic)))
 	flush := func() error {
 		_, err := packer.Write(gathered)
 		gathered = gathered[:0]

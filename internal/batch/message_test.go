@@ -133,6 +133,7 @@ func TestFromMessages(t *testing.T) {
 		"relative": func(i int) kafka.Offset { return int64(i) },
 		"nonsense": func(i int) kafka.Offset { return int64(-5 * i) },
 	}
+	var packers Packers
 	for magic := int8(0); magic <= 1; magic++ {
 		for _, codec := range oldCodecs {
 			for name, offset := range offsets {
@@ -152,7 +153,7 @@ func TestFromMessages(t *testing.T) {
 					set = wrap(t, codec, oldMessage{magic: magic, offset: offset(len(contents) - 1)}, set)
 				}
 				before := bytes.Clone(set)
-				b, err := FromMessages(set, UpOptions{MaxMessageBytes: 1 << 20})
+				b, err := FromMessages(set, UpOptions{MaxMessageBytes: 1 << 20, Packers: &packers})
 				if err != nil {
 					t.Fatalf("format %d, %v, %s: %v", magic, codec, name, err)
 				}
@@ -319,6 +320,7 @@ func TestHistoricLZ4(t *testing.T) {
 // TestMessages: what a batch becomes for old readers, with gaps where compaction took records.
 func TestMessages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
+	var packers Packers // used again and again
 	for round := range 200 {
 		codec := oldCodecs[rng.IntN(len(oldCodecs))]
 		o := BuildOptions{BaseOffset: rng.Int64N(1 << 40), LeaderEpoch: 3, Codec: codec, AppendTime: rng.IntN(4) == 0, Timestamp: 12345}
@@ -338,7 +340,7 @@ func TestMessages(t *testing.T) {
 			b = withoutSome(t, b, rng)
 		}
 		for magic := int8(0); magic <= 1; magic++ {
-			set, err := b.Messages(magic, 0)
+			set, err := b.Messages(magic, DownOptions{Packers: &packers})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -394,17 +396,17 @@ func checkWrapper(t *testing.T, b Batch, set []byte, magic int8) {
 func TestMessagesLeavesOut(t *testing.T) {
 	control := NewBuilder(BuildOptions{Control: true, Transactional: true, Producer: &Producer{ID: 1, BaseSequence: -1}})
 	control.Add(Record{Key: []byte{0, 0, 0, 1}, Value: []byte{0, 0, 0, 0, 0, 0}})
-	if set, err := control.Build().Messages(1, 0); len(set) != 0 || err != nil {
+	if set, err := control.Build().Messages(1, DownOptions{}); len(set) != 0 || err != nil {
 		t.Errorf("a control batch: %d bytes, %v", len(set), err)
 	}
 	zs := NewBuilder(BuildOptions{Codec: Zstd})
 	zs.Add(Record{Value: []byte("v")})
-	if _, err := zs.Build().Messages(1, 0); !errors.Is(err, kerr.UnsupportedCompressionType) {
+	if _, err := zs.Build().Messages(1, DownOptions{}); !errors.Is(err, kerr.UnsupportedCompressionType) {
 		t.Errorf("zstd: %v", err)
 	}
 	rotten := Batch(oneRecord("v"))
 	rotten[len(rotten)-1] ^= 1
-	if _, err := rotten.Messages(0, 0); !errors.Is(err, kerr.CorruptMessage) {
+	if _, err := rotten.Messages(0, DownOptions{}); !errors.Is(err, kerr.CorruptMessage) {
 		t.Errorf("a flipped bit: %v", err)
 	}
 }
@@ -414,7 +416,7 @@ func TestMessagesFrom(t *testing.T) {
 	for i := range 5 {
 		bu.Add(Record{Value: fmt.Append(nil, i)})
 	}
-	set, err := bu.Build().Messages(1, 0)
+	set, err := bu.Build().Messages(1, DownOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -480,7 +482,7 @@ func TestMessagesOfManySmallRecords(t *testing.T) {
 		b := bu.Build()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		set, err := b.Messages(1, 0)
+		set, err := b.Messages(1, DownOptions{})
 		runtime.ReadMemStats(&after)
 		if err != nil {
 			t.Fatal(err)
@@ -515,7 +517,7 @@ func FuzzFromMessages(f *testing.F) {
 		if _, err := Check(b, CheckOptions{Client: true, Deep: true, BeforeMaxMs: 1<<63 - 1, AfterMaxMs: 1<<63 - 1}); err != nil {
 			t.Fatalf("made a batch that is refused: %v", err)
 		}
-		again, err := b.Messages(int8(set[atMessageMagic]), 0)
+		again, err := b.Messages(int8(set[atMessageMagic]), DownOptions{})
 		if err != nil {
 			t.Fatalf("no way back: %v", err)
 		}
@@ -545,11 +547,11 @@ func FuzzMessages(f *testing.F) {
 		b = bytes.Clone(b)
 		b.seal() // or the fuzzer would look for CRCs
 		if _, err := Check(b, CheckOptions{Client: true, Deep: true, BeforeMaxMs: 1<<63 - 1, AfterMaxMs: 1<<63 - 1}); err != nil || b.Codec() == Zstd {
-			_, _ = b.Messages(1, 1<<20)
+			_, _ = b.Messages(1, DownOptions{PlainBytes: 1 << 20})
 			return
 		}
 		for magic := int8(0); magic <= 1; magic++ {
-			set, err := b.Messages(magic, 0)
+			set, err := b.Messages(magic, DownOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

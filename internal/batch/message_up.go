@@ -12,6 +12,7 @@ type UpOptions struct {
 	// PlainBytes is how much memory the messages of a compressed set may take once they are opened; ErrTooLarge if they need
 	// more. 0 is the largest limit, which follows from the set's size.
 	PlainBytes int
+	Packers    *Packers // what compresses; nil: made for this
 }
 
 // FromMessages returns a whole message set of format 0 or 1 as one batch of format 2, in the same codec. Offsets in the set
@@ -95,12 +96,17 @@ func fromWrapper(wrapper *message, o UpOptions) (Batch, error) {
 	if u.count == 0 {
 		return nil, refuse("compressed set without messages")
 	}
-	repacked, err := Compress(codec, 0, u.records)
+	b := make(Batch, HeaderSize, HeaderSize+len(wrapper.value)+len(wrapper.value)/8)
+	packer, err := o.Packers.compressor(codec, 0, (*appender)(&b))
+	if err == nil {
+		_, err = packer.Write(u.records)
+	}
+	if err == nil {
+		err = packer.Close()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("message set: %w", err)
 	}
-	b := make(Batch, HeaderSize, HeaderSize+len(repacked))
-	b = append(b, repacked...)
 	b.writeHeader(u.header(codec), u.count, u.baseTimestamp, u.maxTimestamp)
 	return b, nil
 }

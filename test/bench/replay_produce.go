@@ -50,7 +50,7 @@ func encodeProduce(l load, t topic, partitions []int32, seed uint64) frames {
 			b := buildBatch(l, key, value, random)
 			p.Records = b
 			if l.old {
-				set, err := b.Messages(1, 0)
+				set, err := b.Messages(1, batch.DownOptions{})
 				invariant.Check(err == nil, "a batch of our own has no form in format 1: %v", err)
 				p.Records = set
 			}
