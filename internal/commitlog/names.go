@@ -143,7 +143,7 @@ func ReadPartitionMetadata(fsys vfs.FS, dir string) (kafka.TopicID, error) {
 	case version == "":
 		return kafka.TopicID{}, fmt.Errorf("%w: %s has no version", ErrMetadata, path)
 	case version != "0":
-		return kafka.TopicID{}, fmt.Errorf("%s: version %q, want 0", path, version)
+		return kafka.TopicID{}, fmt.Errorf("%w: %s: version %q, want 0", ErrMetadata, path, version)
 	}
 	id, err := kafka.ParseUUID(fields["topic_id"])
 	if err == nil && id.IsZero() {

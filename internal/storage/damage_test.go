@@ -257,3 +257,37 @@ func readableBatches(t *testing.T, disk *vfs.Mem, batches int64) (lost int64, re
 	}
 	return lost, false
 }
+
+// TestTopicIDIsWrittenAgain: a partition.metadata that is lost, garbled or another's is written anew while the journal still knows
+// better: a later start without a journal would believe it, or set the folder aside.
+func TestTopicIDIsWrittenAgain(t *testing.T) {
+	for name, content := range map[string]string{
+		"missing": "", "garbled": "xyz", "of another version": "version: 8\ntopic_id: " + id(1).String(), "another's": "version: 0\ntopic_id: " + id(2).String(),
+	} {
+		for _, clean := range []bool{true, false} {
+			mem := vfs.NewMem()
+			s := run(t, options(mem, "/a"))
+			l := open(t, s, "orders", 1)
+			w := watchSync(l)
+			appendTo(t, l, 1)
+			must(t, w.wait(1))
+			must(t, s.Stop(true))
+			path := "/a/orders-0/partition.metadata"
+			if content == "" {
+				must(t, mem.Remove(path))
+			} else {
+				must(t, vfs.WriteFileAtomic(mem, path, []byte(content)))
+			}
+			s = run(t, options(mem, "/a"))
+			open(t, s, "orders", 1)
+			must(t, s.Stop(clean))
+			must(t, mem.Remove("/a/"+journalFile))
+			s = run(t, options(mem, "/a"))
+			must(t, s.Strays(func(_ kafka.TopicPartition, known kafka.TopicID) bool { return known == id(1) }))
+			if l := open(t, s, "orders", 1); l.LogEnd() != 1 {
+				t.Errorf("%s: the log ends at %d", name, l.LogEnd())
+			}
+			must(t, s.Stop(true))
+		}
+	}
+}

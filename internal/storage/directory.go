@@ -156,6 +156,12 @@ func openDirectory(s *Store, path string) (*Directory, error) {
 	if err := d.load(); err != nil {
 		return d, err
 	}
+	if !d.formatted {
+		// Whoever made the folder may have done so just now, and a power cut would take it with all that is put into it.
+		if err := o.FS.SyncDir(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return d, fmt.Errorf("make log directory %s durable: %w", path, err)
+		}
+	}
 	return d, nil
 }
 

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"syscall"
@@ -43,6 +44,34 @@ func TestKillThenPowerCut(t *testing.T) {
 		}
 		must(t, s.Stop(false))
 	}
+}
+
+// fileByFile is a filesystem that cannot be synced as a whole.
+type fileByFile struct{ vfs.FS }
+
+func (fileByFile) OpenDisk(string) (vfs.Disk, error) { return nil, errors.ErrUnsupported }
+
+// TestFolderThatWasMadeJustNow: an administrator has made the log directory, and nothing has brought its name to the disk before
+// the first record is promised.
+func TestFolderThatWasMadeJustNow(t *testing.T) {
+	fs := vfs.NewMem()
+	must(t, fs.MkdirAll("/srv"))
+	must(t, fs.SyncDir("/"))
+	must(t, fs.MkdirAll("/srv/data"))
+	s := run(t, options(fileByFile{fs}, "/srv/data"))
+	l := open(t, s, "orders", 1)
+	w := watchSync(l)
+	appendTo(t, l, 1)
+	must(t, w.wait(1))
+	for seed := range uint64(10) {
+		after := fs.CrashClone(rand.New(rand.NewPCG(seed, 1)), 0)
+		s := run(t, options(after, "/srv/data"))
+		if l := open(t, s, "orders", 1); l.LogEnd() != 1 {
+			t.Errorf("the log ends at %d after a power cut, 1 was synced", l.LogEnd())
+		}
+		must(t, s.Stop(false))
+	}
+	must(t, s.Stop(false))
 }
 
 // TestSyncedBySomebodyElse: when another than the syncer has synced what a log's owner waits for, as retention may before

@@ -183,10 +183,24 @@ func (s *Store) openOrMake(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.
 // checkOwner returns the directory that holds the partition's folder, nil if the folder was that of an older topic and
 // is now out of the way.
 func (s *Store) checkOwner(d *Directory, tp kafka.TopicPartition, id kafka.TopicID) (*Directory, error) {
-	if d.journal.topicID(tp) == id {
-		return d, nil // ids do not come back: no younger topic can have the folder while this one exists
-	}
 	folder := filepath.Join(d.path, tp.String())
+	if d.journal.topicID(tp) == id {
+		// Ids do not come back: no younger topic can have the folder while this one exists. What its file says can only be
+		// damage, and a start without a journal would believe it.
+		switch stored, err := commitlog.ReadPartitionMetadata(s.o.FS, folder); {
+		case err == nil && stored == id:
+			return d, nil
+		case err == nil, errors.Is(err, commitlog.ErrMetadata), errors.Is(err, fs.ErrNotExist):
+			d.logger.Warn("topic id of a partition folder is damaged and written anew", "partition", tp.String(), "found", stored, "error", err)
+			err = commitlog.WritePartitionMetadata(s.o.FS, folder, id)
+			if err != nil {
+				return nil, d.ioFailed(fmt.Errorf("open %s: %w", tp, err))
+			}
+			return d, nil
+		default:
+			return nil, d.ioFailed(fmt.Errorf("open %s: %w", tp, err))
+		}
+	}
 	stored, err := s.storedID(d, tp)
 	if err != nil {
 		return nil, err
