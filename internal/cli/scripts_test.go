@@ -54,6 +54,8 @@ func TestScriptsPassTheirArgumentsOn(t *testing.T) {
 		{"kafka-log-dirs.sh", "-x", "ran log-dirs -x\n"},
 		{"kafka-cluster.sh", "-x", "ran cluster -x\n"},
 		{"kafka-metadata-quorum.sh", "-x", "ran metadata-quorum -x\n"},
+		{"kafka-simple-consumer-shell.sh", "-x", "ran simple-consumer-shell -x\n"},
+		{"zookeeper-shell.sh", "h:1 create -e /a b", "ran zookeeper-shell h:1 create -e /a b\n"},
 		{"kafka-broker-api-versions.sh", "-x", "ran broker-api-versions -x\n"},
 	} {
 		if out, err := script(t, "", nil, c.name, strings.Fields(c.args)...); err != nil || out != c.want {
@@ -62,6 +64,15 @@ func TestScriptsPassTheirArgumentsOn(t *testing.T) {
 	}
 	if out, err := script(t, "", nil, "kafka-server-start.sh"); err == nil || !strings.Contains(out, "USAGE") {
 		t.Errorf("no file: %v %q", err, out)
+	}
+}
+
+// TestZooKeeperIsBuiltIn: scripts that start and stop it go on.
+func TestZooKeeperIsBuiltIn(t *testing.T) {
+	for _, name := range []string{"zookeeper-server-start.sh", "zookeeper-server-stop.sh"} {
+		if out, err := script(t, "", nil, name, "-daemon", "config/zookeeper.properties"); err != nil || !strings.Contains(out, "ZooKeeper is built in") || strings.Contains(out, "ran ") {
+			t.Errorf("%s: %v %q", name, err, out)
+		}
 	}
 }
 

@@ -13,3 +13,14 @@ func Prefetch(packages ...string) {
 	}
 	_, _ = build()
 }
+
+// PrefetchKafka fetches releases of Apache Kafka for the same purpose.
+func PrefetchKafka(versions ...string) {
+	maven, err := exec.LookPath("mvn")
+	if err != nil {
+		return
+	}
+	for _, version := range versions {
+		_, _ = fetchKafka(maven, version)
+	}
+}

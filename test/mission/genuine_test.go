@@ -199,15 +199,7 @@ func gets(t *testing.T, values []string, members ...seer) {
 // tree is a session of the test's own.
 func (g *genuine) tree(t *testing.T) *zkconsumer.Tree {
 	t.Helper()
-	tree, err := zkconsumer.Open(context.Background(), zkconsumer.Place{
-		Connect: g.zookeeper, SessionTimeout: 30 * time.Second, ConnectionTimeout: 10 * time.Second, Dial: (&net.Dialer{}).DialContext, Now: time.Now,
-		Log: slog.New(slog.DiscardHandler),
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(tree.Close)
-	return tree
+	return treeOf(t, g.zookeeper)
 }
 
 // owners maps the partitions of a topic to their owners.

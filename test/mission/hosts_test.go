@@ -1,0 +1,155 @@
+package mission
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"moldau/test/harness"
+)
+
+const gateway = "10.77.1.254"
+
+// host is a machine of the worked case: a network namespace, and a name that all know.
+type host struct {
+	id            int
+	name, address string
+
+	node *exec.Cmd // nil: it does not run
+	done chan struct{}
+	log  string
+	conf string // server.properties
+}
+
+// hosts are the three machines.
+func hosts() []*host {
+	var all []*host
+	for i := 1; i <= 3; i++ {
+		all = append(all, &host{id: i, name: fmt.Sprintf("ip10%d", i), address: fmt.Sprintf("10.77.1.10%d", i)})
+	}
+	return all
+}
+
+// startHosts makes the machines and starts a node on each, with a server.properties of the time: who it is, where its records
+// go, and where ZooKeeper is, which is the nodes themselves.
+func startHosts(t *testing.T) []*host {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("three nodes and three consoles take seconds to start")
+	}
+	if os.Getenv(inside) == "" {
+		harness.Missing(t, "no network namespaces here: run as root, or allow user namespaces")
+	}
+	harness.Tool(t, "ip", "install iproute2")
+	dir := t.TempDir()
+	all := hosts()
+	for _, h := range all {
+		link := fmt.Sprintf("veth%d", h.id)
+		run(t, "ip", "netns", "add", h.name)
+		t.Cleanup(func() { run(t, "ip", "netns", "del", h.name) })
+		run(t, "ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", h.name)
+		t.Cleanup(func() { run(t, "ip", "link", "del", link) }) // it would outlive its namespace for a moment
+		run(t, "ip", "link", "set", link, "master", "br0", "up")
+		run(t, "ip", "-n", h.name, "addr", "add", h.address+"/24", "dev", "eth0")
+		run(t, "ip", "-n", h.name, "link", "set", "eth0", "up")
+		run(t, "ip", "-n", h.name, "link", "set", "lo", "up")
+
+		h.conf, h.log = filepath.Join(dir, h.name+".properties"), filepath.Join(dir, h.name+".log")
+		properties := []string{
+			fmt.Sprintf("broker.id=%d", h.id),
+			"listeners=PLAINTEXT://" + h.name + ":9092",
+			"log.dirs=" + filepath.Join(dir, h.name),
+			"num.partitions=3",
+			"zookeeper.connect=ip101:2181,ip102:2181,ip103:2181",
+			"http.listeners=http://" + h.address + ":9644",
+		}
+		if err := os.WriteFile(h.conf, []byte(strings.Join(properties, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			h.kill()
+			if t.Failed() {
+				text, _ := os.ReadFile(h.log)
+				t.Logf("log of the node on %s:\n%s", h.name, text[max(0, len(text)-4000):])
+			}
+		})
+		h.start(t)
+	}
+	for _, h := range all {
+		h.ready(t)
+	}
+	return all
+}
+
+// command prepares a program on the host.
+func (h *host) command(args ...string) *exec.Cmd {
+	on := []string{"netns", "exec", h.name, "unshare", "--uts", "sh", "-c", `hostname "$0" && exec "$@"`, h.name}
+	cmd := exec.Command("ip", append(on, args...)...)
+	cmd.Env = harness.Environment()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+func (h *host) start(t *testing.T) {
+	t.Helper()
+	log, err := os.OpenFile(h.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := h.command(harness.Binary(t), "serve", h.conf)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
+	h.node, h.done = cmd, done
+}
+
+// ready waits until the node serves.
+func (h *host) ready(t *testing.T) {
+	t.Helper()
+	eventually(t, 30*time.Second, "the node on "+h.name+" is ready", func() error {
+		select {
+		case <-h.done:
+			t.Fatalf("the node on %s ended before it was ready", h.name)
+		default:
+		}
+		resp, err := http.Get("http://" + h.address + ":9644/readyz")
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %d", resp.StatusCode)
+		}
+		return nil
+	})
+}
+
+// kill is kill -9.
+func (h *host) kill() {
+	if h.node == nil {
+		return
+	}
+	_ = h.node.Process.Kill()
+	<-h.done
+	h.node = nil
+}
+
+func run(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
