@@ -74,6 +74,7 @@ func (a *app) configsCommand() *cobra.Command {
 	flags.StringVar(&f.del, "delete-config", "", "`keys` to set back: k1,k2")
 	flags.Bool("force", false, "taken for Kafka's sake: nothing is asked here")
 	onlyBrokers(flags)
+	c.byZooKeeper(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		action, err := exactlyOne(flags, "describe", "alter")
 		if err == nil {
@@ -187,6 +188,14 @@ func (a *app) describeConfigs(ctx context.Context, cl *client, c *clusterFlags, 
 	}
 	return a.result(c, entities, func(w io.Writer) {
 		for _, e := range entities {
+			if c.zookeeper != "" {
+				settings := make([]string, len(e.Configs))
+				for i, config := range e.Configs {
+					settings[i] = config.Name + "=" + orNullText(config.Value)
+				}
+				fmt.Fprintf(w, "Configs for %s are %s\n", entity.asBefore(e.Name), strings.Join(settings, ","))
+				continue
+			}
 			which := "Dynamic"
 			if f.all {
 				which = "All"
@@ -320,13 +329,7 @@ func (a *app) alterConfigs(ctx context.Context, cl *client, c *clusterFlags, f c
 	if err := parseConfigList(f.add, set); err != nil {
 		return &failure{exitUsage, fmt.Errorf("--add-config: %w", err)}
 	}
-	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
-	resource.ResourceType, resource.ResourceName = entity.of, entity.name
-	for _, key := range sortedKeys(set) {
-		config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		config.Name, config.Op, config.Value = key, kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr(set[key])
-		resource.Configs = append(resource.Configs, config)
-	}
+	var deleted []string
 	for key := range strings.SplitSeq(f.del, ",") {
 		if key = strings.TrimSpace(key); key == "" {
 			continue
@@ -334,13 +337,55 @@ func (a *app) alterConfigs(ctx context.Context, cl *client, c *clusterFlags, f c
 		if _, both := set[key]; both {
 			return &failure{exitUsage, fmt.Errorf("%s is both set and deleted", key)}
 		}
-		config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		config.Name, config.Op = key, kmsg.IncrementalAlterConfigOpDelete
-		resource.Configs = append(resource.Configs, config)
+		deleted = append(deleted, key)
 	}
-	if len(resource.Configs) == 0 {
+	changes := configChanges(set, deleted)
+	if len(changes) == 0 {
 		return &failure{exitUsage, errors.New("--alter needs --add-config, --add-config-file or --delete-config")}
 	}
+	if err := cl.alterConfig(ctx, entity, changes); err != nil {
+		return err
+	}
+	type changed struct {
+		Type string   `json:"type"`
+		Name string   `json:"name"`
+		Keys []string `json:"keys"`
+	}
+	v := changed{entity.kind, entity.name, []string{}}
+	for _, config := range changes {
+		v.Keys = append(v.Keys, config.Name)
+	}
+	return a.result(c, v, func(w io.Writer) {
+		if c.zookeeper != "" {
+			fmt.Fprintf(w, "Completed Updating config for entity: %s.\n", entity.asBefore(entity.name))
+		} else if entity.name == "" {
+			fmt.Fprintf(w, "Completed updating default config for %ss in the cluster.\n", entity.kind)
+		} else {
+			fmt.Fprintf(w, "Completed updating config for %s %s.\n", entity.kind, entity.name)
+		}
+	})
+}
+
+// configChanges are settings to set and to set back.
+func configChanges(set map[string]string, deleted []string) []kmsg.IncrementalAlterConfigsRequestResourceConfig {
+	var changes []kmsg.IncrementalAlterConfigsRequestResourceConfig
+	for _, key := range sortedKeys(set) {
+		config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		config.Name, config.Op, config.Value = key, kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr(set[key])
+		changes = append(changes, config)
+	}
+	for _, key := range deleted {
+		config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		config.Name, config.Op = key, kmsg.IncrementalAlterConfigOpDelete
+		changes = append(changes, config)
+	}
+	return changes
+}
+
+// alterConfig changes settings of one entity.
+func (cl *client) alterConfig(ctx context.Context, entity configEntity, changes []kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName, resource.Configs = entity.of, entity.name, changes
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	req.Resources = append(req.Resources, resource)
 	resp, err := req.RequestWith(ctx, cl)
@@ -355,22 +400,19 @@ func (a *app) alterConfigs(ctx context.Context, cl *client, c *clusterFlags, f c
 			return refused("change the settings of "+entity.kind+" "+entity.name, err, text(r.ErrorMessage))
 		}
 	}
-	type changed struct {
-		Type string   `json:"type"`
-		Name string   `json:"name"`
-		Keys []string `json:"keys"`
+	return nil
+}
+
+// asBefore is an entity as tools called it that were told of ZooKeeper.
+func (e configEntity) asBefore(name string) string {
+	kind := e.kind
+	if e.of == kmsg.ConfigResourceTypeBroker {
+		kind = "brokers"
 	}
-	v := changed{entity.kind, entity.name, []string{}}
-	for _, config := range resource.Configs {
-		v.Keys = append(v.Keys, config.Name)
+	if name == "" {
+		return "default " + kind
 	}
-	return a.result(c, v, func(w io.Writer) {
-		if entity.name == "" {
-			fmt.Fprintf(w, "Completed updating default config for %ss in the cluster.\n", entity.kind)
-		} else {
-			fmt.Fprintf(w, "Completed updating config for %s %s.\n", entity.kind, entity.name)
-		}
-	})
+	return kind + " '" + name + "'"
 }
 
 // parseConfigList reads k1=v1,k2=[v2,v3]: a comma inside brackets belongs to the value.

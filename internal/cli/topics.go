@@ -57,11 +57,18 @@ func (a *app) topicsCommand() *cobra.Command {
 	flags.BoolVar(&f.verbose, "verbose", false, "describe leader epochs, too")
 	flags.BoolVar(&f.offsets, "offsets", false, "describe how far each leader's log goes, too")
 	flags.Int32Var(&f.partitionsPerResponse, "partition-size-limit-per-response", 2000, "how many `partitions` to ask for at once")
+	flags.Bool("disable-rack-aware", false, "taken for Kafka's sake")
+	flags.Lookup("disable-rack-aware").Hidden = true
+	c.byZooKeeper(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		action, err := exactlyOne(flags, "list", "describe", "create", "alter", "delete")
+		configs := []string{"create"}
+		if c.zookeeper != "" { // as the tools of that time could
+			configs = append(configs, "alter")
+		}
 		if err == nil {
 			err = onlyWith(flags, action, map[string][]string{
-				"config": {"create"}, "partitions": {"create", "alter"}, "replication-factor": {"create"}, "replica-assignment": {"create", "alter"},
+				"config": configs, "partitions": {"create", "alter"}, "replication-factor": {"create"}, "replica-assignment": {"create", "alter"},
 				"under-replicated-partitions": {"describe"}, "unavailable-partitions": {"describe"}, "under-min-isr-partitions": {"describe"},
 				"at-min-isr-partitions": {"describe"}, "topics-with-overrides": {"describe"}, "topic-id": {"describe"}, "verbose": {"describe"}, "offsets": {"describe"},
 				"if-exists": {"alter", "delete", "describe"}, "if-not-exists": {"create"}, "exclude-internal": {"list", "describe"},
@@ -73,6 +80,7 @@ func (a *app) topicsCommand() *cobra.Command {
 			err = &failure{exitUsage, fmt.Errorf("--%s needs --topic", action)}
 		case f.ifExists && f.describe && f.topic == "" && f.topicID == "":
 			err = &failure{exitUsage, errors.New("--describe --if-exists needs --topic or --topic-id")}
+		case f.alter && c.zookeeper != "" && len(f.config)+len(f.deleteConfig) > 0:
 		case f.alter && f.partitions == 0 && !flags.Changed("partitions"):
 			err = &failure{exitUsage, errors.New("--alter needs --partitions; `moldau configs` changes settings")}
 		case flags.Changed("partitions") && (f.partitions < 1 || f.partitions > math.MaxInt32):
@@ -85,7 +93,7 @@ func (a *app) topicsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if len(f.deleteConfig) > 0 {
+		if len(f.deleteConfig) > 0 && c.zookeeper == "" {
 			fmt.Fprintln(a.stderr, "moldau: warning: --delete-config has no effect; `moldau configs --alter --delete-config` removes settings")
 		}
 		do := map[string]func(context.Context, *client, *clusterFlags, topicFlags) error{
@@ -179,7 +187,14 @@ func (a *app) createTopic(ctx context.Context, cl *client, c *clusterFlags, f to
 			Partitions        int32  `json:"partitionCount"`
 			ReplicationFactor int16  `json:"replicationFactor"`
 		}{t.Topic, id(t.TopicID), t.NumPartitions, t.ReplicationFactor}
-		if err := a.result(c, created, func(w io.Writer) { fmt.Fprintf(w, "Created topic %s.\n", t.Topic) }); err != nil {
+		err = a.result(c, created, func(w io.Writer) {
+			if c.zookeeper != "" {
+				fmt.Fprintf(w, "Created topic %q.\n", t.Topic)
+			} else {
+				fmt.Fprintf(w, "Created topic %s.\n", t.Topic)
+			}
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -193,6 +208,11 @@ func (a *app) alterTopics(ctx context.Context, cl *client, c *clusterFlags, f to
 	}
 	if len(names) == 0 {
 		return a.outcomes(c, []topicOutcome{})
+	}
+	if len(f.config)+len(f.deleteConfig) > 0 {
+		if err := a.alterTopicConfigs(ctx, cl, c, f, names); err != nil || f.partitions == 0 {
+			return err
+		}
 	}
 	assignment, err := parseAssignment(f.assignment)
 	if err != nil {
@@ -222,7 +242,8 @@ func (a *app) alterTopics(ctx context.Context, cl *client, c *clusterFlags, f to
 	for _, t := range resp.Topics {
 		done = append(done, outcomeOf(t.Topic, refused("add partitions to "+t.Topic, kerr.ErrorForCode(t.ErrorCode), text(t.ErrorMessage))))
 	}
-	return a.outcomes(c, done)
+	return a.outcomesAsBefore(c, done, "WARNING: If partitions are increased for a topic that has a key, the partition logic or ordering of the messages will be affected\n"+
+		"Adding partitions succeeded!\n")
 }
 
 // topicOutcome is what became of one topic, for programs: a person is told of failures only, as Kafka does.
@@ -248,6 +269,37 @@ func (a *app) outcomes(c *clusterFlags, done []topicOutcome) error {
 	return err
 }
 
+// outcomesAsBefore also says of each topic what tools said that were told of ZooKeeper; %s is the topic.
+func (a *app) outcomesAsBefore(c *clusterFlags, done []topicOutcome, sentence string) error {
+	if c.zookeeper != "" && !c.json() {
+		for _, o := range done {
+			if o.err == nil {
+				fmt.Fprint(a.stdout, strings.ReplaceAll(sentence, "%s", o.Topic))
+			}
+		}
+	}
+	return a.outcomes(c, done)
+}
+
+// alterTopicConfigs is what --alter did with --config and --delete-config when tools were told of ZooKeeper.
+func (a *app) alterTopicConfigs(ctx context.Context, cl *client, c *clusterFlags, f topicFlags, names []string) error {
+	fmt.Fprintln(a.stderr, "moldau: warning: settings are better changed with `moldau configs`")
+	set := make(map[string]string)
+	for _, config := range f.config {
+		key, value, ok := strings.Cut(config, "=")
+		if !ok {
+			return &failure{exitUsage, fmt.Errorf("--config %s: want key=value", config)}
+		}
+		set[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	}
+	var done []topicOutcome
+	for _, name := range names {
+		err := cl.alterConfig(ctx, configEntity{"topic", kmsg.ConfigResourceTypeTopic, name, true}, configChanges(set, f.deleteConfig))
+		done = append(done, outcomeOf(name, err))
+	}
+	return a.outcomesAsBefore(c, done, "Updated config for topic \"%s\".\n")
+}
+
 func (a *app) deleteTopics(ctx context.Context, cl *client, c *clusterFlags, f topicFlags) error {
 	names, err := cl.topicsMatching(ctx, f.topic, false, !f.ifExists)
 	if err != nil {
@@ -264,7 +316,7 @@ func (a *app) deleteTopics(ctx context.Context, cl *client, c *clusterFlags, f t
 	for _, t := range deleted.Sorted() {
 		done = append(done, outcomeOf(t.Topic, refused("delete topic "+t.Topic, t.Err, t.ErrMessage)))
 	}
-	return a.outcomes(c, done)
+	return a.outcomesAsBefore(c, done, "Topic %s is marked for deletion.\nNote: This will have no impact if delete.topic.enable is not set to true.\n")
 }
 
 // parseAssignment reads --replica-assignment: partitions by comma, their brokers by colon.

@@ -90,11 +90,19 @@ func (a *app) describeTopics(ctx context.Context, cl *client, c *clusterFlags, f
 				for i, key := range t.configOrder {
 					configs[i] = key + "=" + t.Configs[key]
 				}
-				fmt.Fprintf(w, "Topic: %s\tTopicId: %s\tPartitionCount: %d\tReplicationFactor: %d\tConfigs: %s\n",
-					t.Topic, t.ID, t.PartitionCount, t.ReplicationFactor, strings.Join(configs, ","))
+				if c.zookeeper != "" {
+					fmt.Fprintf(w, "Topic:%s\tPartitionCount:%d\tReplicationFactor:%d\tConfigs:%s\n", t.Topic, t.PartitionCount, t.ReplicationFactor, strings.Join(configs, ","))
+				} else {
+					fmt.Fprintf(w, "Topic: %s\tTopicId: %s\tPartitionCount: %d\tReplicationFactor: %d\tConfigs: %s\n",
+						t.Topic, t.ID, t.PartitionCount, t.ReplicationFactor, strings.Join(configs, ","))
+				}
 			}
 			for _, p := range t.Partitions {
-				if !f.overrides {
+				switch {
+				case f.overrides:
+				case c.zookeeper != "":
+					fmt.Fprintf(w, "\tTopic: %s\tPartition: %d\tLeader: %d\tReplicas: %s\tIsr: %s\n", t.Topic, p.Partition, p.Leader, ids(p.Replicas), ids(p.ISR))
+				default:
 					p.print(w, t.Topic, f.verbose)
 				}
 			}
