@@ -33,7 +33,7 @@ func (a *API) metadata(r *server.Request) server.Reply {
 	image := a.o.Image()
 	v := view{image: image, listener: r.Conn.Listener(), version: req.Version}
 	for id, b := range image.Cluster.Brokers() {
-		if e, ok := b.Endpoint(v.listener); ok && !b.Fenced {
+		if e, _ := b.Endpoint(v.listener); v.reaches(b) {
 			broker := kmsg.NewMetadataResponseBroker()
 			broker.NodeID, broker.Host, broker.Port, broker.Rack = id, e.Host, int32(e.Port), b.Rack
 			resp.Brokers = append(resp.Brokers, broker)
@@ -251,9 +251,10 @@ func (v view) partition(id int32, p *metadata.PartitionRegistration) kmsg.Metada
 	return answer
 }
 
+// reaches tells whether a client can go to a broker, and so whether the answer lists it.
 func (v view) reaches(b *metadata.Broker) bool {
 	_, ok := b.Endpoint(v.listener)
-	return ok
+	return ok && !b.Fenced
 }
 
 func (v view) reachable(ids []kafka.NodeID) []kafka.NodeID {
@@ -271,7 +272,7 @@ func (v view) offline(p *metadata.PartitionRegistration) []kafka.NodeID {
 	var out []kafka.NodeID
 	for i, id := range p.Replicas {
 		b, ok := v.image.Cluster.Broker(id)
-		if !ok || b.Fenced || !v.reaches(b) || !onlineIn(b, p.Directories[i]) {
+		if !ok || !v.reaches(b) || !onlineIn(b, p.Directories[i]) {
 			out = append(out, id)
 		}
 	}
