@@ -72,10 +72,17 @@ func (a *app) consumerGroupsCommand() *cobra.Command {
 	flags.BoolVar(&f.export, "export", false, "print the offsets as CSV for --from-file")
 	flags.Int64Var(&f.timeoutMs, "timeout", 30_000, "how many `milliseconds` everything may take")
 	flags.StringVar(&f.regex, "validate-regex", "", "only tell whether this `expression` is one that brokers take (RE2); needs no cluster")
+	c.byZooKeeper(flags)
 	cmd.Args = usage(cobra.MaximumNArgs(2))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.Changed("validate-regex") {
 			return a.validateRegex(c, f.regex)
+		}
+		if c.zookeeper != "" {
+			if err := f.checkWithZooKeeper(flags); err != nil {
+				return err
+			}
+			return a.groupsByZooKeeper(cmd.Context(), c, f)
 		}
 		if err := f.check(flags, args); err != nil {
 			return err

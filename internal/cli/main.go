@@ -79,7 +79,7 @@ Without a command moldau starts a node on this machine: Kafka on 127.0.0.1:9092,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &failure{exitUsage, err} })
 	root.AddCommand(serve, a.demoCommand(), a.storageCommand(), a.topicsCommand(), a.consoleProducerCommand(), a.consoleConsumerCommand(), a.getOffsetsCommand(), a.configsCommand(),
 		a.deleteRecordsCommand(), a.logDirsCommand(), a.clusterCommand(), a.metadataQuorumCommand(), a.apiVersionsCommand(), a.dumpLogCommand(), a.verifyLogCommand(), a.consumerGroupsCommand(),
-		a.perfProducerCommand(), a.perfConsumerCommand(), a.groupsCommand(), a.featuresCommand(), a.clientMetricsCommand(), a.e2eLatencyCommand(), a.verifiableProducerCommand(), a.verifiableConsumerCommand(), a.zookeeperShellCommand(), a.simpleConsumerShellCommand(), a.reassignCommand(), a.leaderElectionCommand(), a.drainCommand(), a.tailCommand(), a.clientsCommand(), a.doctorCommand(), a.versionCommand())
+		a.perfProducerCommand(), a.perfConsumerCommand(), a.groupsCommand(), a.featuresCommand(), a.clientMetricsCommand(), a.e2eLatencyCommand(), a.verifiableProducerCommand(), a.verifiableConsumerCommand(), a.zookeeperShellCommand(), a.simpleConsumerShellCommand(), a.reassignCommand(), a.leaderElectionCommand(), a.preferredElectionCommand(), a.drainCommand(), a.tailCommand(), a.clientsCommand(), a.doctorCommand(), a.versionCommand())
 	return root
 }
 

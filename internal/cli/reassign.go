@@ -53,6 +53,7 @@ func (a *app) reassignCommand() *cobra.Command {
 	flags.BoolVar(&f.keep, "preserve-throttles", false, "leave throttles as they are")
 	flags.BoolVar(&f.wait, "wait", false, "wait until all is done, and remove throttles then")
 	onlyBrokers(flags)
+	c.byZooKeeper(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		do, err := f.action(a, c)
 		if err != nil {
@@ -289,7 +290,11 @@ func (a *app) executeMoves(ctx context.Context, cl *client, c *clusterFlags, f *
 		return err
 	}
 	if !c.json() {
-		fmt.Fprintf(a.stdout, "Successfully started partition reassignment%s for %s\n", plural(len(plan.parts)), partitionNames(plan.parts.sorted()))
+		if c.zookeeper != "" {
+			fmt.Fprintln(a.stdout, "Successfully started reassignment of partitions.")
+		} else {
+			fmt.Fprintf(a.stdout, "Successfully started partition reassignment%s for %s\n", plural(len(plan.parts)), partitionNames(plan.parts.sorted()))
+		}
 	}
 	if err := a.moveDirs(ctx, cl, f, plan.dirs); err != nil || !f.wait {
 		return err
@@ -420,10 +425,18 @@ func (a *app) verifyMoves(ctx context.Context, cl *client, c *clusterFlags, f *r
 		return err
 	}
 	err = a.result(c, states, func(w io.Writer) {
-		fmt.Fprintln(w, "Status of partition reassignment:")
+		if c.zookeeper != "" {
+			fmt.Fprintln(w, "Status of partition reassignment: ") // with a blank, as it was
+		} else {
+			fmt.Fprintln(w, "Status of partition reassignment:")
+		}
 		for _, v := range states {
 			tp := kafka.TopicPartition{Topic: v.Topic, Partition: v.Partition}
 			switch {
+			case c.zookeeper != "" && !v.Done:
+				fmt.Fprintf(w, "Reassignment of partition %v is still in progress\n", tp)
+			case c.zookeeper != "" && slices.Equal(v.Current, v.Target):
+				fmt.Fprintf(w, "Reassignment of partition %v completed successfully\n", tp)
 			case !v.Done:
 				fmt.Fprintf(w, "Reassignment of partition %v is still in progress.\n", tp)
 			case slices.Equal(v.Current, v.Target):

@@ -368,7 +368,6 @@ func TestMovingToolsRefuseNonsense(t *testing.T) {
 		{"at least 1024 bytes a second", "reassign-partitions --execute --throttle 5 --reassignment-json-file " + plan},
 		{"--throttle cannot be used with this action", "reassign-partitions --verify --throttle 5000 --reassignment-json-file " + plan},
 		{"--wait cannot be used with this action", "reassign-partitions --list --wait"},
-		{"use --bootstrap-server", "reassign-partitions --list --zookeeper x"},
 		{"no such file", "reassign-partitions --verify --reassignment-json-file /nowhere/plan"},
 		{"duplicate entries: 1", "reassign-partitions --generate --broker-list 1,1 --topics-to-move-json-file " + writeFile(t, "t", `{"topics":[{"topic":"a"}]}`)},
 		{`"x" is no broker id`, "reassign-partitions --generate --broker-list x --topics-to-move-json-file " + writeFile(t, "t", `{"topics":[{"topic":"a"}]}`)},

@@ -54,6 +54,7 @@ func TestScriptsPassTheirArgumentsOn(t *testing.T) {
 		{"kafka-log-dirs.sh", "-x", "ran log-dirs -x\n"},
 		{"kafka-cluster.sh", "-x", "ran cluster -x\n"},
 		{"kafka-metadata-quorum.sh", "-x", "ran metadata-quorum -x\n"},
+		{"kafka-preferred-replica-election.sh", "-x", "ran preferred-replica-election -x\n"},
 		{"kafka-simple-consumer-shell.sh", "-x", "ran simple-consumer-shell -x\n"},
 		{"zookeeper-shell.sh", "h:1 create -e /a b", "ran zookeeper-shell h:1 create -e /a b\n"},
 		{"kafka-broker-api-versions.sh", "-x", "ran broker-api-versions -x\n"},

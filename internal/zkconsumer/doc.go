@@ -19,7 +19,7 @@
 // own. Poll is for one caller at a time.
 //
 // Files: settings.go (the keys of consumer.properties), tree.go (a ZooKeeper session below a chroot), brokers.go,
-// subscription.go and assign.go (pure), view.go (what a member sees of its group), share.go (what it owns and reads from),
+// subscription.go and assign.go (pure), view.go (what a member sees of its group), group.go (what anybody sees of one), share.go (what it owns and reads from),
 // offsets.go, rebalance.go, consumer.go.
 //
 // Not obvious:

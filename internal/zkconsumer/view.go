@@ -69,16 +69,16 @@ func (c *Consumer) look() (view, error) {
 		v.members = append(v.members, member{id, streams})
 	}
 	for topic := range streamsByTopic(v.members) {
-		if v.partitions[topic], err = c.tree.watchPartitions(topic); err != nil {
+		if v.partitions[topic], err = c.tree.partitions(topic, c.tree.watchData); err != nil {
 			return v, err
 		}
 	}
 	return v, nil
 }
 
-// watchPartitions reads which partitions a topic has, none if there is no such topic, and watches that.
-func (t *Tree) watchPartitions(topic string) ([]int32, error) {
-	data, err := t.watchData("/brokers/topics/" + topic)
+// partitions reads which partitions a topic has, in order; none if there is no such topic.
+func (t *Tree) partitions(topic string, read func(path string) ([]byte, error)) ([]int32, error) {
+	data, err := read("/brokers/topics/" + topic)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
