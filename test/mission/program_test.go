@@ -62,7 +62,7 @@ func launch(t *testing.T, cmd *exec.Cmd) *program {
 		_ = cmd.Process.Kill()
 		<-p.done
 		if t.Failed() {
-			t.Logf("%s said:\n%s", strings.Join(cmd.Args, " "), p.said())
+			t.Logf("%s printed %q and said:\n%s", strings.Join(cmd.Args, " "), p.has(), p.said())
 		}
 	})
 	return p

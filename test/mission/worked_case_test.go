@@ -58,7 +58,7 @@ func theirs(t *testing.T, version string) install {
 		t.Fatal(err)
 	}
 	quiet := filepath.Join(i.dir, "log4j.properties")
-	if err := os.WriteFile(quiet, []byte("log4j.rootLogger=WARN,err\nlog4j.appender.err=org.apache.log4j.ConsoleAppender\nlog4j.appender.err.target=System.err\nlog4j.appender.err.layout=org.apache.log4j.SimpleLayout\n"), 0o644); err != nil {
+	if err := os.WriteFile(quiet, []byte("log4j.rootLogger=WARN,err\nlog4j.appender.err=org.apache.log4j.ConsoleAppender\nlog4j.appender.err.target=System.err\nlog4j.appender.err.layout=org.apache.log4j.PatternLayout\nlog4j.appender.err.layout.ConversionPattern=%d{ABSOLUTE} %p %c{1} %m%n\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for name, class := range map[string]string{"console-consumer": "ConsoleConsumer", "console-producer": "ConsoleProducer"} {
@@ -119,7 +119,16 @@ func TestTheWorkedCase(t *testing.T) {
 		{"mixed", ours, of("1.1.1"), of("0.8.2.2")},
 		{"mixed the other way", of("0.8.2.2"), ours, of("1.1.1")},
 	} {
-		t.Run(who.name, func(t *testing.T) { c.run(t, who.left(t), who.right(t), who.produce(t)) })
+		t.Run(who.name, func(t *testing.T) {
+			t.Cleanup(func() {
+				if t.Failed() {
+					state, _ := us.types(t, all[0], "bin/kafka-topics.sh --bootstrap-server ip101:9092,ip103:9092 --describe --topic first --offsets")
+					<-state.done
+					t.Logf("the topic:\n%s\n%s", strings.Join(state.has(), "\n"), state.said())
+				}
+			})
+			c.run(t, who.left(t), who.right(t), who.produce(t))
+		})
 	}
 }
 
@@ -230,7 +239,7 @@ func (c *workedCase) settle(t *testing.T, want ...int) {
 }
 
 // flows types lines until five on end arrive. Producers at a console do not ask whether a leader that dies has kept a line
-// (acks 0 before 0.9, 1 since), so some may be lost on the way there.
+// (acks 0 before 0.9, 1 since), so some may be lost on the way there; they wait up to a second for more lines before they send.
 func (c *workedCase) flows(t *testing.T, keyboard io.Writer, consumers ...*program) {
 	t.Helper()
 	row := 0
@@ -240,7 +249,7 @@ func (c *workedCase) flows(t *testing.T, keyboard io.Writer, consumers ...*progr
 		if _, err := io.WriteString(keyboard, line+"\n"); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.After(time.Second); ; {
+		for deadline := time.After(3 * time.Second); ; {
 			for _, p := range consumers {
 				if slices.Contains(p.has(), line) {
 					if row++; row < 5 {
