@@ -186,7 +186,7 @@ func (d *doctor) partitions(ctx context.Context, cl *client) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	topics, err := cl.describe(ctx, names, 2000)
+	topics, err := cl.describe(ctx, names, 2000, false)
 	if err != nil {
 		return err
 	}

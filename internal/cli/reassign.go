@@ -126,7 +126,7 @@ func (f *reassignFlags) action(a *app, c *clusterFlags) (func(context.Context, *
 	case f.execute:
 		return func(ctx context.Context, cl *client) error { return a.executeMoves(ctx, cl, c, f, plan) }, nil
 	case f.cancel:
-		return func(ctx context.Context, cl *client) error { return a.cancelMoves(ctx, cl, f, plan) }, nil
+		return func(ctx context.Context, cl *client) error { return a.cancelMoves(ctx, cl, c, f, plan) }, nil
 	}
 	return func(ctx context.Context, cl *client) error {
 		if f.wait {
@@ -335,7 +335,7 @@ func (a *app) slowDown(ctx context.Context, cl *client, c *clusterFlags, f *reas
 	return nil
 }
 
-func (a *app) cancelMoves(ctx context.Context, cl *client, f *reassignFlags, plan *reassignment) error {
+func (a *app) cancelMoves(ctx context.Context, cl *client, c *clusterFlags, f *reassignFlags, plan *reassignment) error {
 	under, err := cl.moves(ctx)
 	if err != nil {
 		return err
@@ -376,16 +376,19 @@ func (a *app) cancelMoves(ctx context.Context, cl *client, f *reassignFlags, pla
 	if f.keep {
 		return nil
 	}
-	return a.clearThrottles(ctx, cl, plan.parts)
+	return a.clearThrottles(ctx, cl, c, plan.parts)
 }
 
-func (a *app) clearThrottles(ctx context.Context, cl *client, parts assignment) error {
+func (a *app) clearThrottles(ctx context.Context, cl *client, c *clusterFlags, parts assignment) error {
 	brokers, away, topics, err := cl.unthrottle(ctx, parts)
 	if err != nil {
 		return err
 	}
 	if len(away) > 0 {
 		fmt.Fprintf(a.stderr, "Not up, and still throttled if it was: broker%s %s. Once back: --verify again.\n", plural(len(away)), ids(away))
+	}
+	if c.zookeeper != "" { // tools of that time said so only of throttles that were there
+		return nil
 	}
 	fmt.Fprintf(a.stdout, "Clearing broker-level throttles on broker%s %s\n", plural(len(brokers)), ids(brokers))
 	fmt.Fprintf(a.stdout, "Clearing topic-level throttles on topic%s %s\n", plural(len(topics)), strings.Join(topics, ","))
@@ -461,7 +464,7 @@ func (a *app) verifyMoves(ctx context.Context, cl *client, c *clusterFlags, f *r
 		_, _, _, err = cl.unthrottle(ctx, plan.parts)
 		return err
 	}
-	return a.clearThrottles(ctx, cl, plan.parts)
+	return a.clearThrottles(ctx, cl, c, plan.parts)
 }
 
 // A tool that waits looks again soon at first, and then less and less often.

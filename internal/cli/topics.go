@@ -130,6 +130,9 @@ func (cl *client) topicsMatching(ctx context.Context, expression string, exclude
 
 func (a *app) listTopics(ctx context.Context, cl *client, c *clusterFlags, f topicFlags) error {
 	names, err := cl.topicsMatching(ctx, f.topic, f.excludeInternal, false)
+	if err == nil {
+		names, err = a.inTree(ctx, c, names)
+	}
 	if err != nil {
 		return err
 	}

@@ -53,10 +53,13 @@ type partitionOffsets struct {
 
 func (a *app) describeTopics(ctx context.Context, cl *client, c *clusterFlags, f topicFlags) error {
 	names, err := cl.topicsToDescribe(ctx, f)
+	if err == nil {
+		names, err = a.inTree(ctx, c, names)
+	}
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	topics, err := cl.describe(ctx, names, f.partitionsPerResponse)
+	topics, err := cl.describe(ctx, names, f.partitionsPerResponse, c.zookeeper != "")
 	if err != nil {
 		return err
 	}
@@ -179,8 +182,9 @@ func (cl *client) topicsToDescribe(ctx context.Context, f topicFlags) ([]string,
 	return nil, fmt.Errorf("no topic has the id %s", f.topicID)
 }
 
-// describe asks for partitions, settings and reassignments of topics, and returns them in the order of names.
-func (cl *client) describe(ctx context.Context, names []string, perResponse int32) ([]describedTopic, error) {
+// describe asks for partitions, settings and reassignments of topics, and returns them in the order of names. ownConfigs leaves
+// out what is set for all topics.
+func (cl *client) describe(ctx context.Context, names []string, perResponse int32, ownConfigs bool) ([]describedTopic, error) {
 	topics, err := cl.describePartitions(ctx, names, perResponse)
 	if err != nil {
 		return nil, err
@@ -208,7 +212,7 @@ func (cl *client) describe(ctx context.Context, names []string, perResponse int3
 			if entry.Key == "min.insync.replicas" {
 				t.minISR, _ = strconv.Atoi(entry.MaybeValue())
 			}
-			if entry.Source != kmsg.ConfigSourceDefaultConfig {
+			if entry.Source != kmsg.ConfigSourceDefaultConfig && (!ownConfigs || entry.Source == kmsg.ConfigSourceDynamicTopicConfig) {
 				t.configOrder = append(t.configOrder, entry.Key)
 				t.Configs[entry.Key] = entry.MaybeValue()
 			}

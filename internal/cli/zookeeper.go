@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -63,6 +64,20 @@ func (a *app) brokersOf(ctx context.Context, connect string) ([]string, error) {
 		err = noBrokers(connect)
 	}
 	return brokers, err
+}
+
+// inTree leaves those topics that ZooKeeper has, if the tool is told of it: it does not have the one that it is kept in.
+func (a *app) inTree(ctx context.Context, c *clusterFlags, names []string) ([]string, error) {
+	if c.zookeeper == "" {
+		return names, nil
+	}
+	tree, err := a.tree(ctx, c.zookeeper)
+	if err != nil {
+		return nil, err
+	}
+	defer tree.Close()
+	there, err := tree.Children("/brokers/topics")
+	return slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(there, name) }), err
 }
 
 func noBrokers(connect string) error {
