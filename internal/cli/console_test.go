@@ -167,3 +167,20 @@ func TestDeserializers(t *testing.T) {
 		t.Error("a class of Java's was taken")
 	}
 }
+
+// TestSimpleConsumerShell: reads one partition from any replica, and keeps its own offset.
+func TestSimpleConsumerShell(t *testing.T) {
+	c := startCluster(t)
+	c.want(t, "Created topic t.\n", "", "topics", "--create", "--topic", "t", "--partitions", "1")
+	if code, _, errs := c.run("a\nb\nc\n", "console-producer", "--topic", "t"); code != exitOK {
+		t.Fatal(errs)
+	}
+	end := "Terminating. Reached the end of partition (t, 0) at offset 3\n"
+	c.want(t, "a\nb\nc\n"+end, "", "simple-consumer-shell", "--topic", "t", "--no-wait-at-logend")
+	c.want(t, "next offset = 2\nb\n", "", "simple-consumer-shell", "--topic", "t", "--offset", "1", "--max-messages", "1", "--print-offsets", "--replica", "1")
+	c.want(t, end, "", "simple-consumer-shell", "--topic", "t", "--offset", "-1", "--no-wait-at-logend")
+	c.fails(t, exitFailure, "2 is no replica of t-0, which are 1", "simple-consumer-shell", "--topic", "t", "--replica", "2")
+	c.fails(t, exitFailure, "topic t has no partition 1, it has 0 to 0", "simple-consumer-shell", "--topic", "t", "--partition", "1")
+	c.fails(t, exitUsage, "--topic is required", "simple-consumer-shell")
+	c.fails(t, exitUsage, "want -2, -1 or an offset from 0", "simple-consumer-shell", "--topic", "t", "--offset", "-3")
+}

@@ -83,7 +83,7 @@ func (a *app) readReplica(ctx context.Context, cl *client, f shellFlags, write f
 	case broker == -1:
 		broker = p.Leader
 	case !slices.Contains(p.Replicas, broker):
-		return fmt.Errorf("broker %d has no replica of %s-%d; %s have", broker, f.topic, f.partition, ids(p.Replicas))
+		return fmt.Errorf("%d is no replica of %s-%d, which are %s", broker, f.topic, f.partition, ids(p.Replicas))
 	}
 	offset := f.offset
 	if offset < 0 {
@@ -151,14 +151,12 @@ func (cl *client) fetchAsDebugger(ctx context.Context, broker int32, topic kadm.
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return nil, offset, err
 	}
-	for _, t := range resp.Topics {
-		for i := range t.Partitions {
-			got, last := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Topic: f.topic, Partition: f.partition, Offset: offset}, &t.Partitions[i], kgo.DefaultDecompressor(), nil)
-			if got.Err != nil {
-				return nil, offset, got.Err
-			}
-			return got.Records, max(offset, last), nil
-		}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return nil, offset, errors.New("the broker answers without the partition")
 	}
-	return nil, offset, errors.New("the broker answers without the partition")
+	got, last := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Topic: f.topic, Partition: f.partition, Offset: offset}, &resp.Topics[0].Partitions[0], kgo.DefaultDecompressor(), nil)
+	if got.Err != nil {
+		return nil, offset, got.Err
+	}
+	return got.Records, max(offset, last), nil
 }

@@ -216,6 +216,7 @@ func TestEveryToolHelps(t *testing.T) {
 		"e2e-latency": {"--topic", "t", "--num-records", "1", "--record-size", "1"}, "verifiable-producer": {"--topic", "t"},
 		"verifiable-consumer": {"--topic", "t", "--group-id", "g"}, "tail": {"t"}, "delete-records": {"--offset-json-file", file}, "get-offsets": {}, "broker-api-versions": {},
 		"drain": {"1"}, "reassign-partitions": {"--list"}, "leader-election": {"--election-type", "preferred", "--all-topic-partitions"},
+		"preferred-replica-election": {}, "simple-consumer-shell": {"--topic", "t"},
 	}
 	dead := &cluster{address: "127.0.0.1:1"}
 	for _, cmd := range (&app{}).root().Commands() {
