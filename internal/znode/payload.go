@@ -3,9 +3,11 @@ package znode
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 
 	"moldau/internal/invariant"
 	"moldau/internal/kafka"
+	"moldau/internal/metadata"
 )
 
 // The payloads of nodes, as Kafka 1.1 writes them. Fields stand in the order in which it does.
@@ -32,13 +34,6 @@ type (
 	assignment struct {
 		Version    int                      `json:"version"`
 		Partitions map[int32][]kafka.NodeID `json:"partitions"`
-	}
-	partitionState struct {
-		ControllerEpoch kafka.Epoch    `json:"controller_epoch"` // first: see withoutEpoch
-		Leader          kafka.NodeID   `json:"leader"`
-		Version         int            `json:"version"`
-		LeaderEpoch     kafka.Epoch    `json:"leader_epoch"`
-		ISR             []kafka.NodeID `json:"isr"`
 	}
 	settings struct {
 		Version int               `json:"version"`
@@ -79,6 +74,50 @@ func payload(v any) []byte {
 	err := e.Encode(v)
 	invariant.Check(err == nil, "encode a node's data: %v", err)
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// The two payloads that there are most of are written by hand: a new leader of the tree writes all of them in one turn.
+
+// assignmentOf is the data of a topic.
+func assignmentOf(topic *metadata.Topic) []byte {
+	b := make([]byte, 0, 40+24*topic.Partitions.Len())
+	b = append(b, `{"version":1,"partitions":{`...)
+	first := true
+	for partition, p := range topic.Partitions.All() {
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(b, '"')
+		b = strconv.AppendInt(b, int64(partition), 10)
+		b = append(b, `":`...)
+		b = appendIDs(b, p.Replicas)
+	}
+	return append(b, "}}"...)
+}
+
+// stateOf is the data of a partition's state. The controller's epoch is first for withoutEpoch.
+func stateOf(p *metadata.PartitionRegistration, controllerEpoch kafka.Epoch) []byte {
+	b := make([]byte, 0, 80+6*len(p.ISR))
+	b = append(b, `{"controller_epoch":`...)
+	b = strconv.AppendInt(b, int64(controllerEpoch), 10)
+	b = append(b, `,"leader":`...)
+	b = strconv.AppendInt(b, int64(p.Leader), 10)
+	b = append(b, `,"version":1,"leader_epoch":`...)
+	b = strconv.AppendInt(b, int64(p.LeaderEpoch), 10)
+	b = append(b, `,"isr":`...)
+	return append(appendIDs(b, p.ISR), '}')
+}
+
+func appendIDs(b []byte, ids []kafka.NodeID) []byte {
+	b = append(b, '[')
+	for i, id := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(id), 10)
+	}
+	return append(b, ']')
 }
 
 // withoutEpoch cuts the epoch of the controller off a partition's state; all else it returns as it is.

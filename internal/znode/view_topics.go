@@ -22,27 +22,13 @@ func (l *viewList) topic(topic *metadata.Topic, image *metadata.Image) {
 }
 
 func (l *viewList) assignment(topic *metadata.Topic) {
-	a := assignment{Version: 1, Partitions: make(map[int32][]kafka.NodeID, topic.Partitions.Len())}
-	for partition, p := range topic.Partitions.All() {
-		a.Partitions[partition] = present(p.Replicas)
-	}
-	l.node(topicPath(topic.Name), payload(a))
+	l.node(topicPath(topic.Name), assignmentOf(topic))
 }
 
 func (l *viewList) partition(topic string, partition int32, p *metadata.PartitionRegistration, controllerEpoch kafka.Epoch) {
-	path := partitionPath(topic, partition)
-	l.folder(path)
-	l.node(path+"/state", payload(partitionState{
-		ControllerEpoch: controllerEpoch, Leader: p.Leader, Version: 1, LeaderEpoch: p.LeaderEpoch, ISR: present(p.ISR),
-	}))
-}
-
-// present is a list that JSON shows as [] when it is empty.
-func present(ids []kafka.NodeID) []kafka.NodeID {
-	if ids == nil {
-		return []kafka.NodeID{}
-	}
-	return ids
+	state := partitionPath(topic, partition) + "/state"
+	l.folder(state[:len(state)-len("/state")])
+	l.node(state, stateOf(p, controllerEpoch))
 }
 
 // topicChanges lists what a delta did to topics and their partitions, and reports whether a reassignment began, ended or
