@@ -20,6 +20,7 @@ type Client struct {
 	heard   atomic.Int64 // when it last said something, as Elapsed counts
 	gone    chan struct{}
 	isGone  atomic.Bool
+	close   func() // of the connection itself; it does not wait
 
 	// Of the shard's turns.
 	session    *session
@@ -32,7 +33,8 @@ type Client struct {
 	// Said and not yet passed on.
 	mu    xsync.Mutex
 	queue []said
-	held  int           // bytes, about
+	taken int           // bytes of what Next returned last: it may still be on its way
+	held  int           // bytes of that and of the queue, about
 	ready chan struct{} // capacity 1: something has been said
 	room  chan struct{} // capacity 1: something has been passed on
 }
@@ -50,6 +52,12 @@ const maxWatchBytesOfAll = 512 << 20
 
 // maxHeld is how many bytes, about, may have been said to a client that does not take them, before it is asked to wait.
 const maxHeld = 4 << 20
+
+// maxHeldOfAll is the same for all clients together. When it is reached, those who hold more than fairHeld are cut.
+const (
+	maxHeldOfAll = 512 << 20
+	fairHeld     = 64 << 10
+)
 
 // Connect begins. The answer is a Connected among the messages. The error says that this node does not serve the tree.
 func (c *Client) Connect(xid int32, req Connect) error {
@@ -77,19 +85,21 @@ func (c *Client) Do(ctx context.Context, xid int32, op Op) error {
 // Heard notes a sign of life.
 func (c *Client) Heard() { c.heard.Store(int64(c.c.o.Runtime.Elapsed())) }
 
-// Gone is closed when the connection is to be cut at once.
+// Gone is closed when the connection has been cut.
 func (c *Client) Gone() <-chan struct{} { return c.gone }
 
 // cut may be called in any turn, and more than once.
 func (c *Client) cut() {
 	if c.isGone.CompareAndSwap(false, true) {
 		close(c.gone)
+		c.close()
 	}
 }
 
 // Leave ends the connection. The session goes on.
 func (c *Client) Leave() {
 	c.cut()
+	c.release()
 	_ = c.c.runtime.Turn(0, func(m coordinator.Machine, _ *coordinator.Turn) { m.(*shard).detach(c) }) // or all are gone with the shard
 }
 
@@ -97,18 +107,21 @@ func (c *Client) Leave() {
 func (c *Client) Ready() <-chan struct{} { return c.ready }
 
 // Next takes the oldest messages that have not been taken; nil if there are none. They may be passed on when they are
-// committed.
+// committed. What it returned before has been passed on by now.
 func (c *Client) Next() *coordinator.Promise[[]Message] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.held -= c.taken
+	c.c.held.Add(int64(-c.taken))
+	c.taken = 0
+	signal(c.room)
 	if len(c.queue) == 0 {
 		return nil
 	}
 	next := c.queue[0]
 	c.queue[0] = said{}
 	c.queue = c.queue[1:]
-	c.held -= next.size
-	signal(c.room)
+	c.taken = next.size
 	return next.promise
 }
 
@@ -129,12 +142,26 @@ func (c *Client) Room(done <-chan struct{}) bool {
 	}
 }
 
-func (c *Client) push(next said) {
+// push queues what was said. It is false when the client keeps too much from being passed on.
+func (c *Client) push(next said) bool {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isGone.Load() {
+		return true // nobody takes it any more
+	}
 	c.queue = append(c.queue, next)
 	c.held += next.size
-	c.mu.Unlock()
+	all := c.c.held.Add(int64(next.size))
 	signal(c.ready)
+	return all < maxHeldOfAll || c.held < fairHeld
+}
+
+// release gives up what has not been taken. Nothing is queued after that.
+func (c *Client) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.c.held.Add(int64(-c.held))
+	c.queue, c.held, c.taken = nil, 0, 0
 }
 
 func signal(c chan struct{}) {
@@ -168,7 +195,10 @@ func (s *shard) flush(t *coordinator.Turn) {
 		p := coordinator.NewPromise[[]Message]()
 		p.Give(t, c.said)
 		c.said = nil
-		c.push(said{p, size})
+		if !c.push(said{p, size}) {
+			s.c.o.Logger.Warn("a ZooKeeper connection is cut: it does not take its answers", "remote", c.remote)
+			s.cut(c)
+		}
 	}
 	s.speaking = s.speaking[:0]
 	s.considerSnapshot(t)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,6 +40,7 @@ type Coordinator struct {
 	o       Options
 	runtime *coordinator.Runtime
 	meters  meters
+	held    atomic.Int64 // bytes that clients have not taken yet, about
 
 	mu      xsync.Mutex
 	clients uint64        // that there ever were
@@ -104,15 +106,16 @@ func (c *Coordinator) Serving() (serving bool, changed <-chan struct{}) {
 	return c.serving != nil, c.changed
 }
 
-// Client returns a new connection from an address, host:port.
-func (c *Coordinator) Client(remote string) *Client {
+// Client returns a new connection from an address, host:port. cut is called, once, when the connection has to end at once,
+// whatever it is doing, and must not wait.
+func (c *Coordinator) Client(remote string, cut func()) *Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clients++
 	host := hostOf(remote)
 	return &Client{
 		c: c, id: c.clients, remote: remote, address: host, since: c.o.Runtime.Now(), ids: []ID{{"ip", host}},
-		gone: make(chan struct{}), ready: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		close: cut, gone: make(chan struct{}), ready: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 }
 

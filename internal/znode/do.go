@@ -140,6 +140,9 @@ func (s *shard) write(t *coordinator.Turn, c *Client, op Op) (answer any, code C
 	if err := x.commit(t); err != nil {
 		return nil, OK, nil, err
 	}
+	if created, ok := r.Answer.(Created); ok && strings.HasPrefix(created.Path, changes+"/") {
+		s.purge(t)
+	}
 	return r.Answer, OK, nil, nil
 }
 

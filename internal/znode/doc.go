@@ -27,7 +27,8 @@
 // Locks: the shard's is held for a turn; Client.mu and Coordinator.mu are taken under it, each alone.
 //
 // Files, the machine: coordinator.go, shard.go (replay), client.go (a connection), do.go (operations), transaction.go (writes),
-// order.go (writes that are commands), session.go, watch.go, offsets.go (of version 0), mirror.go (views into the tree), snapshot.go, survey.go, tree.go,
+// order.go (writes that are commands), session.go, watch.go, offsets.go (of version 0), mirror.go (views into the tree),
+// purge.go, snapshot.go, survey.go, tree.go,
 // stat.go, acl.go, path.go, op.go, record.go (the log's bytes), code.go (errors). Views and commands, all of them functions:
 // view.go (the list of what there is), view_brokers.go, view_topics.go, view_config.go, view_admin.go, view_acls.go,
 // payload.go (JSON as Kafka writes it), command.go (which writes are commands), command_*.go (each kind).

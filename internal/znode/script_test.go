@@ -111,7 +111,7 @@ func (s *script) connect(t *testing.T, d *datadriven.TestData, out *strings.Buil
 		req.Password = []byte("0123456789abcdef")
 	}
 	name := d.CmdArgs[0].Key
-	c := &caller{w: s.world, name: name, Client: s.c.Client("127.0.0.1:1")}
+	c := &caller{w: s.world, name: name, Client: s.c.Client("127.0.0.1:1", func() {})}
 	if err := c.Connect(0, req); err != nil {
 		fmt.Fprintf(out, "%s: not served: %v\n", name, err)
 		return

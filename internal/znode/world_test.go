@@ -195,7 +195,7 @@ type caller struct {
 
 // call connects a client; what it is answered is among its messages.
 func (w *world) call(name string, req Connect) *caller {
-	c := &caller{w: w, name: name, Client: w.c.Client("127.0.0.1:" + name)}
+	c := &caller{w: w, name: name, Client: w.c.Client("127.0.0.1:"+name, func() {})}
 	if err := c.Connect(0, req); err != nil {
 		w.t.Fatalf("%s: connect: %v", name, err)
 	}

@@ -62,9 +62,13 @@ func (c *conn) serve() {
 		c.tell(word, first[:])
 		return
 	}
-	frame, err := readBody(c.in, nil, first)
+	n, err := length(first, maxConnect)
 	if err != nil {
 		c.refused(err)
+		return
+	}
+	frame, err := readBody(c.in, nil, n)
+	if err != nil {
 		return
 	}
 	late.Stop()
@@ -82,7 +86,7 @@ func (c *conn) serve() {
 }
 
 func (c *conn) refused(err error) {
-	if errors.Is(err, errFrame) || errors.Is(err, errRequest) {
+	if errors.Is(err, errFrame) || errors.Is(err, errRequest) || errors.Is(err, errLarge) {
 		c.s.log.Warn("a ZooKeeper connection was closed", "remote", c.remote, "reason", err)
 	}
 }
@@ -122,7 +126,7 @@ func (c *conn) route(begun []byte, here func() error) error {
 
 // attend serves the connection here.
 func (c *conn) attend(req znode.Connect) error {
-	c.client = c.s.o.Tree.Client(c.remote)
+	c.client = c.s.o.Tree.Client(c.remote, c.cut)
 	defer c.client.Leave()
 	if err := c.client.Connect(0, req); err != nil {
 		return err
@@ -149,36 +153,63 @@ var errClosing = errors.New("the client closes its session")
 func (c *conn) read() error {
 	var frame []byte
 	for c.client.Room(c.ctx.Done()) {
-		var err error
-		if frame, err = readFrame(c.in, frame); err != nil {
-			c.refused(err)
-			return err
+		n, err := readLength(c.in, maxFrame)
+		if err == nil && n > largeFrame {
+			err = c.readLarge(n)
+		} else if err == nil {
+			if frame, err = readBody(c.in, frame, n); err == nil {
+				err = c.request(frame)
+			}
 		}
-		xid, kind, op, err := readRequest(frame)
 		if err != nil {
 			c.refused(err)
 			return err
 		}
-		c.s.counts.received.Add(1)
-		c.received.Add(1)
-		if kind == opPing {
-			xid = pingXid
-		}
-		if err := c.client.Do(c.ctx, xid, op); err != nil {
-			return err
-		}
-		if closes(op) {
-			return errClosing
-		}
-		if cap(frame) > keptFrame {
+		if cap(frame) > growth {
 			frame = nil
 		}
 	}
 	return context.Cause(c.ctx)
 }
 
-// keptFrame is how large a buffer a connection keeps for its next request.
-const keptFrame = 64 << 10
+// readLarge serves a request that few may have at a time.
+func (c *conn) readLarge(n int) error {
+	timer := time.NewTimer(largePatience)
+	defer timer.Stop()
+	select {
+	case c.s.large <- struct{}{}:
+	case <-timer.C:
+		return errLarge
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	}
+	defer func() { <-c.s.large }()
+	frame, err := readBody(c.in, nil, n)
+	if err != nil {
+		return err
+	}
+	return c.request(frame)
+}
+
+// request serves one request.
+func (c *conn) request(frame []byte) error {
+	xid, kind, op, err := readRequest(frame)
+	if err != nil {
+		return err
+	}
+	c.s.counts.received.Add(1)
+	c.received.Add(1)
+	if kind == opPing {
+		xid = pingXid
+	}
+	if err := c.client.Do(c.ctx, xid, op); err != nil {
+		return err
+	}
+	if closes(op) {
+		return errClosing
+	}
+	return nil
+}
 
 func closes(op znode.Op) bool {
 	switch op := op.(type) {
@@ -214,8 +245,6 @@ func (c *conn) write() {
 			}
 			select {
 			case <-c.client.Ready():
-			case <-c.client.Gone():
-				return
 			case <-c.ctx.Done():
 				return
 			}
@@ -264,8 +293,6 @@ func (c *conn) await(next *coordinator.Promise[[]znode.Message], flush func() bo
 	select {
 	case <-committed:
 		return true
-	case <-c.client.Gone():
-		return false
 	case <-c.ctx.Done():
 		return false
 	}

@@ -54,6 +54,7 @@ type Server struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	link    link
+	large   chan struct{} // holds one for each large frame that is being read or served
 
 	mu struct {
 		xsync.Mutex
@@ -89,6 +90,7 @@ func New(o Options) *Server {
 	o.Limits.Begin = cmp.Or(o.Limits.Begin, 10*time.Second)
 	s := &Server{o: o, log: o.Logger}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.large = make(chan struct{}, largeSlots)
 	s.mu.conns = map[uint64]*conn{}
 	s.mu.moved = make(chan struct{})
 	s.mu.leader = leader{node: kafka.NoNode, epoch: kafka.NoEpoch}
@@ -230,7 +232,7 @@ func (s *Server) connections() []*conn {
 }
 
 // Stop ends the server and all its connections: their clients go to another node, and keep their sessions. When it returns
-// nothing of the server runs.
+// nothing of the server runs. It has to be called once.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	s.mu.stopped = true
