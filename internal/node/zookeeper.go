@@ -43,7 +43,7 @@ func (n *Node) buildZooKeeper(clusterID string) {
 		},
 	})
 	n.zookeeper = zookeeper.New(zookeeper.Options{
-		NodeID: n.cfg.ID, Tree: n.tree, Create: n.createTree, Dial: n.dialBroker, Image: n.loader.Image, Elapsed: n.elapsed,
+		NodeID: n.cfg.ID, Tree: n.tree, Create: n.createTree, Dial: n.dialBroker, Image: n.loader.Image, Elapsed: n.elapsed, Chroot: n.cfg.ZooKeeper.Chroot,
 		MinTimeoutMs: minTimeoutMs, MaxTimeoutMs: maxTimeoutMs, Logger: n.o.Logger, Metrics: n.metrics,
 	})
 }

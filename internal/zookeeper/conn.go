@@ -27,6 +27,7 @@ type conn struct {
 	cancel context.CancelFunc
 
 	client   *znode.Client
+	chroot   chroot
 	flagged  bool // the client wants the read-only flag
 	received atomic.Int64
 	sent     atomic.Int64
@@ -35,6 +36,7 @@ type conn struct {
 
 func newConn(s *Server, nc net.Conn, remote string, by kafka.NodeID) *conn {
 	c := &conn{s: s, nc: nc, in: bufio.NewReaderSize(nc, 4<<10), remote: remote, by: by}
+	c.chroot.prefix = s.o.Chroot
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	return c
 }
@@ -202,7 +204,7 @@ func (c *conn) request(frame []byte) error {
 	if kind == opPing {
 		xid = pingXid
 	}
-	if err := c.client.Do(c.ctx, xid, op); err != nil {
+	if err := c.client.Do(c.ctx, xid, c.chroot.request(op)); err != nil {
 		return err
 	}
 	if closes(op) {
@@ -258,6 +260,7 @@ func (c *conn) write() {
 			return // the tree has moved to another node
 		}
 		for _, m := range messages {
+			m.Answer = c.chroot.answer(m.Answer)
 			out = appendMessage(out, m, c.flagged)
 			c.count(m)
 			if m.Close {

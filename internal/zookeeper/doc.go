@@ -16,10 +16,12 @@
 // two that copy when another node serves it. Stop waits for all of them.
 //
 // Files: server.go (life of the whole), conn.go (life of a connection), frame.go and jute.go (bytes), request.go, answer.go,
-// words.go, splice.go, offsets.go (OffsetCommit and OffsetFetch of version 0).
+// words.go, splice.go, chroot.go, offsets.go (OffsetCommit and OffsetFetch of version 0).
 //
 // Not obvious:
 //   - A connection does not say which node it wants, and the client may have been told of any: so every node takes it, and
 //     passes its bytes to the node that serves the tree.
+//   - A client either writes the chroot of an old configuration before every path or before none. One that has written it is
+//     told of all paths with it.
 //   - A four-letter word is told from a frame by its value, which as a length would be far too large.
 package zookeeper

@@ -30,6 +30,7 @@ type Options struct {
 	Dial    func(ctx context.Context, node kafka.NodeID) (net.Conn, error)
 	Image   func() *metadata.Image
 	Limits  Limits
+	Chroot  string               // what clients may write before every path: "" or /kafka
 	Elapsed func() time.Duration // the tree's
 	Logger  *slog.Logger
 	Metrics *metrics.Set
