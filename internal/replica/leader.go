@@ -97,7 +97,7 @@ func (p *Partition) AwaitEnd() *Waiter {
 }
 
 // DeleteRecords deletes the records below to; -1 means the high watermark. It returns the lowest log start of all live
-// replicas, or a Waiter that ends when that has reached to. It waits for the disk: the records stay deleted.
+// replicas, or what that will have come to when the Waiter ends. It waits for the disk: the records stay deleted.
 //
 // Errors: OFFSET_OUT_OF_RANGE, POLICY_VIOLATION for a topic that is only compacted. Mirrors Partition.deleteRecordsOnLeader.
 func (p *Partition) DeleteRecords(to kafka.Offset) (lowWatermark kafka.Offset, w *Waiter, err error) {
@@ -129,6 +129,7 @@ func (p *Partition) DeleteRecords(to kafka.Offset) (lowWatermark kafka.Offset, w
 	low := p.lowWatermarkLocked(a)
 	if low < to {
 		w = p.forLowWatermark.add(to)
+		low = to
 	}
 	p.mu.Unlock()
 	release(chain)
