@@ -58,11 +58,12 @@ func (c Compactable) Ratio() float64 {
 
 // Compactable looks at which segments can be compacted now. A firstDirty that lies outside of the log counts as the log
 // start. Excluded are the active segment, everything from the last stable offset on, segments with records younger
-// than min.compaction.lag.ms, and what is not below the recovery point: there a missing record means a lost one.
+// than min.compaction.lag.ms, and what is not below the recovery point that the next Open is given: behind that a missing record means
+// a lost one, and it has to lie between two batches.
 // Mirrors LogCleanerManager.cleanableOffsets.
 func (l *Log) Compactable(firstDirty kafka.Offset, now time.Time) (found Compactable, err error) {
 	l.mu.Lock()
-	cfg, recoveryPoint := l.cfg, l.recoveryPoint
+	cfg, recoveryPoint := l.cfg, min(l.recoveryPoint, l.stored)
 	l.mu.Unlock()
 	limit := min(recoveryPoint, l.deletionBound.Load())
 	if stable := l.LastStable(); stable >= 0 {

@@ -262,3 +262,40 @@ func TestCompactionErrorEverywhere(t *testing.T) {
 		}
 	}
 }
+
+// TestCompactionStopsAtTheStoredRecoveryPoint: whoever opens the log after a crash knows an earlier recovery point than the log
+// itself, and has to find it between two batches.
+func TestCompactionStopsAtTheStoredRecoveryPoint(t *testing.T) {
+	r := newCompactionRun(t, compactedConfig())
+	r.o.StoresRecoveryPoint = true
+	r.reopen(true)
+	fill := func(round int) {
+		for i := range 20 {
+			r.append(int64(i%2), false, batch.None, fmt.Sprint("a", i%3, "=round ", round, " value ", i))
+		}
+		if err := r.l.AdvanceRecoveryPoint(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill(0)
+	stored := r.l.RecoveryPoint()
+	r.l.RecoveryPointStored(stored)
+	fill(1)
+	fill(2)
+	if _, err := r.compact(100); err != nil {
+		t.Fatal(err)
+	}
+	if r.clean == 0 {
+		t.Fatal("nothing was compacted")
+	}
+	mem := r.mem.KillClone()
+	o := r.o
+	o.FS, o.Files, o.RecoveryPoint, o.Clean = mem, NewFiles(mem, 9), stored, false
+	l, report := mustOpen(t, o)
+	defer l.Abandon()
+	if report.TruncatedBytes > 0 || l.LogEnd() != r.l.LogEnd() {
+		t.Errorf("recovered %+v, to %d of %d", report, l.LogEnd(), r.l.LogEnd())
+	}
+	r.check(l, "opened at the stored recovery point")
+	r.l.Abandon()
+}

@@ -252,27 +252,38 @@ func sequencesOf(l *Log) map[int64]ProducerState {
 	return all
 }
 
-// checkWithoutSnapshots opens a copy of the disk on which nothing but the records tells of the producers.
+// checkWithoutSnapshots opens copies of the disk on which nothing but the records tells of the producers: all snapshots are gone, or
+// the newest alone.
 func (k *keyedLog) checkWithoutSnapshots(what string) {
 	k.t.Helper()
-	mem := k.mem.KillClone()
-	entries, err := mem.List(testDir)
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name, snapshotSuffix) || strings.HasSuffix(e.Name, sequencesSuffix) {
-			err = errors.Join(err, mem.Remove(filepath.Join(testDir, e.Name)))
+	for _, all := range []bool{true, false} {
+		mem := k.mem.KillClone()
+		entries, err := mem.List(testDir)
+		slices.Reverse(entries)
+		for _, e := range entries {
+			snapshot := strings.HasSuffix(e.Name, snapshotSuffix)
+			if snapshot || strings.HasSuffix(e.Name, sequencesSuffix) {
+				err = errors.Join(err, mem.Remove(filepath.Join(testDir, e.Name)))
+			}
+			if snapshot && !all {
+				break
+			}
 		}
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		o := k.o
+		o.FS, o.Files, o.LogStart = mem, NewFiles(mem, 9), k.l.LogStart()
+		if !all {
+			o.RecoveryPoint = k.l.RecoveryPoint()
+		}
+		l, r := mustOpen(k.t, o)
+		if r.TruncatedBytes != 0 || l.LogEnd() != k.l.LogEnd() || !k.cut && !reflect.DeepEqual(sequencesOf(l), sequencesOf(k.l)) {
+			k.t.Fatalf("%s: recovered %+v to %d with producers\n%v\nhad %d\n%v", what, r, l.LogEnd(), sequencesOf(l), k.l.LogEnd(), sequencesOf(k.l))
+		}
+		k.check(l, what+", recovered without snapshots")
+		l.Abandon()
 	}
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	o := k.o
-	o.FS, o.Files, o.LogStart = mem, NewFiles(mem, 9), k.l.LogStart()
-	l, r := mustOpen(k.t, o)
-	defer l.Abandon()
-	if r.TruncatedBytes != 0 || l.LogEnd() != k.l.LogEnd() || !k.cut && !reflect.DeepEqual(sequencesOf(l), sequencesOf(k.l)) {
-		k.t.Fatalf("%s: recovered %+v to %d with producers\n%v\nhad %d\n%v", what, r, l.LogEnd(), sequencesOf(l), k.l.LogEnd(), sequencesOf(k.l))
-	}
-	k.check(l, what+", recovered without snapshots")
 }
 
 func (k *keyedLog) reopen(clean bool) {
