@@ -114,6 +114,26 @@ func TestNewPartitionsDoNotWait(t *testing.T) {
 	})
 }
 
+// TestPartitionThatComesBackIsNotForgotten: while the leader held a request the follower of a partition has ended and another has
+// begun. The next request names the partition and does not have it forgotten.
+func TestPartitionThatComesBackIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 2)
+		defer w.stop()
+		w.lead("t", 0, 0, []kafka.NodeID{1, 2}, 1, 1, 2)
+		p := w.nodes[2].partition("t", 0)
+		k := key{p.TopicID(), 0}
+		l := &loop{f: &Fetcher{}, followers: map[key]*follower{}, session: session{id: 5, epoch: 2}, inSession: 1}
+		l.followers[k] = &follower{p: p, key: k, in: true}
+		l.drop(l.followers[k])
+		l.followers[k] = &follower{p: p, key: k}
+		l.name(l.followers[k])
+		if req := l.next(); len(req.Topics) != 1 || len(req.ForgottenTopics) != 0 {
+			t.Errorf("the request names %v and forgets %v", req.Topics, req.ForgottenTopics)
+		}
+	})
+}
+
 // TestIdleFollowersAreInSync: who had everything when his session last fetched is late only from then on, however long ago
 // anything was appended; and a session that has ended vouches for nobody.
 func TestIdleFollowersAreInSync(t *testing.T) {
