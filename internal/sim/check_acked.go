@@ -7,21 +7,23 @@ import (
 	"moldau/internal/kafka"
 )
 
-// acked records what a producer was promised: these values from this offset on.
-func (h *History) acked(p Partition, base kafka.Offset, values []string) {
+// acked records what a producer was promised: these values from this offset on. by is the node that appended them, "" if that
+// may be another one than the one that said so.
+func (h *History) acked(p Partition, base kafka.Offset, values []string, by string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.ofLocked(p)
 	h.ackCount += len(values)
+	h.answers++
 	for i, value := range values {
 		offset := base + kafka.Offset(i)
 		if other, taken := t.acks[offset]; taken && other != value {
-			h.faultLocked("%v offset %d was acked for %.30s and again for %.30s", p, offset, other, value)
+			h.faultLocked(ackedStay, "%v offset %d was acked for %.30s and again for %.30s", p, offset, other, value)
 		}
 		if seen, read := t.reads[offset]; read && seen != value {
-			h.faultLocked("%v offset %d was acked for %.30s, and a consumer has read %.30s there", p, offset, value, seen)
+			h.faultLocked(ackedStay, "%v offset %d was acked for %.30s, and a consumer has read %.30s there", p, offset, value, seen)
 		}
-		t.acks[offset] = value
+		t.acks[offset], t.ackedBy[offset] = value, by
 	}
 }
 
@@ -33,22 +35,24 @@ func (h *History) read(p Partition, known knowledge, got []record, highWatermark
 	t := h.ofLocked(p)
 	// A leader that has just been elected learns from its followers how far the watermark has come.
 	if highWatermark < known.highWatermark && h.losses == known.losses && !h.fleet {
-		h.faultLocked("%v has the high watermark %d after %d", p, highWatermark, known.highWatermark)
+		h.faultLocked(withinBounds, "%v has the high watermark %d after %d", p, highWatermark, known.highWatermark)
 	}
 	t.highWatermark = max(t.highWatermark, highWatermark)
+	h.answers++
 	h.checkBoundsLocked(p, known, got)
+	h.checkBytesLocked(p, t, got)
 	for _, r := range got {
 		if r.offset >= highWatermark {
-			h.faultLocked("%v offset %d was read past the high watermark %d", p, r.offset, highWatermark)
+			h.faultLocked(withinBounds, "%v offset %d was read past the high watermark %d", p, r.offset, highWatermark)
 		}
 		if before, again := t.reads[r.offset]; again && before != r.value {
-			h.faultLocked("%v offset %d was read as %.30s and then as %.30s", p, r.offset, before, r.value)
+			h.faultLocked(sameBytes, "%v offset %d was read as %.30s and then as %.30s", p, r.offset, before, r.value)
 		}
 		if promised, ok := t.acks[r.offset]; ok && promised != r.value {
-			h.faultLocked("%v offset %d was acked for %.30s and read as %.30s", p, r.offset, promised, r.value)
+			h.faultLocked(ackedStay, "%v offset %d was acked for %.30s and read as %.30s", p, r.offset, promised, r.value)
 		}
 		if !h.attempts[r.value] {
-			h.faultLocked("%v offset %d holds %.30q, which nobody sent", p, r.offset, r.value)
+			h.faultLocked(ackedStay, "%v offset %d holds %.30q, which nobody sent", p, r.offset, r.value)
 		}
 		t.reads[r.offset] = r.value
 		h.checkOnceLocked(p, t, r)
@@ -61,16 +65,22 @@ func (h *History) checkAckedLocked(p Partition, t *told) {
 	for _, r := range t.final {
 		there[r.offset] = r.value
 	}
+	newest := make(map[string]kafka.Offset) // by key, of a compacted topic
+	for _, r := range t.final {
+		newest[r.key] = r.offset
+	}
+	// Compaction may take a record for which there is a newer one of its key.
+	overtaken := func(offset kafka.Offset, value string) bool { return p.compacted() && newest[keyOf(value)] > offset }
 	for _, offset := range slices.Sorted(maps.Keys(t.acks)) {
 		value := t.acks[offset]
-		if there[offset] != value && offset >= h.allowedStart(t) {
-			h.faultLocked("%v offset %d was acked for %.30s and holds %.30q", p, offset, value, there[offset])
+		if there[offset] != value && offset >= h.allowedStart(t) && !overtaken(offset, value) {
+			h.faultLocked(ackedStay, "%v offset %d was acked for %.30s and holds %.30q", p, offset, value, there[offset])
 		}
 	}
 	for _, offset := range slices.Sorted(maps.Keys(t.reads)) {
 		value := t.reads[offset]
-		if there[offset] != value && offset >= h.allowedStart(t) {
-			h.faultLocked("%v offset %d was read as %.30s and holds %.30q", p, offset, value, there[offset])
+		if there[offset] != value && offset >= h.allowedStart(t) && !overtaken(offset, value) {
+			h.faultLocked(ackedStay, "%v offset %d was read as %.30s and holds %.30q", p, offset, value, there[offset])
 		}
 	}
 }

@@ -34,19 +34,20 @@ func (h *History) cut(p Partition, to, lowWatermark kafka.Offset) {
 	defer h.mu.Unlock()
 	t := h.ofLocked(p)
 	if lowWatermark < to {
-		h.faultLocked("%v was to be cut at %d and says that it starts at %d", p, to, lowWatermark)
+		h.faultLocked(withinBounds, "%v was to be cut at %d and says that it starts at %d", p, to, lowWatermark)
 	}
 	t.cut = max(t.cut, to)
+	h.answers++
 }
 
 // checkBoundsLocked: what is deleted stays away. A topic's deletion is answered when the controller's own node knows of it: of
 // several nodes another may serve it until it hears.
 func (h *History) checkBoundsLocked(p Partition, known knowledge, got []record) {
 	if known.deleted && !h.fleet {
-		h.faultLocked("%v is served after its deletion", p)
+		h.faultLocked(withinBounds, "%v is served after its deletion", p)
 	}
 	if len(got) > 0 && got[0].offset < known.cut {
-		h.faultLocked("%v offset %d was read after it was cut at %d", p, got[0].offset, known.cut)
+		h.faultLocked(withinBounds, "%v offset %d was read after it was cut at %d", p, got[0].offset, known.cut)
 	}
 }
 
@@ -62,9 +63,9 @@ func (h *History) allowedStart(t *told) kafka.Offset {
 // power loss under the weaker promise may take the first segments and leave later ones.
 func (h *History) checkStartLocked(p Partition, t *told) {
 	if t.finalStart < t.cut {
-		h.faultLocked("%v starts at %d and was cut at %d", p, t.finalStart, t.cut)
+		h.faultLocked(withinBounds, "%v starts at %d and was cut at %d", p, t.finalStart, t.cut)
 	}
 	if allowed := h.allowedStart(t); t.finalStart > allowed && h.losses == 0 {
-		h.faultLocked("%v starts at %d, and nobody had records from %d on deleted", p, t.finalStart, allowed)
+		h.faultLocked(withinBounds, "%v starts at %d, and nobody had records from %d on deleted", p, t.finalStart, allowed)
 	}
 }

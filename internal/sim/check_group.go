@@ -51,6 +51,7 @@ func (h *History) assigned(generation int32, member string, partitions []int32) 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.generation = max(h.generation, generation)
+	h.answers++
 	g := h.generations[generation]
 	if g == nil {
 		g = &generationOf{owners: make(map[int32]string)}
@@ -58,7 +59,7 @@ func (h *History) assigned(generation int32, member string, partitions []int32) 
 	}
 	for _, p := range partitions {
 		if other, taken := g.owners[p]; taken && other != member && h.losses == 0 {
-			h.faultLocked("generation %d gave partition %d to %s and to %s", generation, p, other, member)
+			h.faultLocked(oneOwner, "generation %d gave partition %d to %s and to %s", generation, p, other, member)
 		}
 		g.owners[p] = member
 	}
@@ -69,9 +70,10 @@ func (h *History) commitAcked(known groupKnowledge, generation, partition int32,
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if generation < known.generation && known.losses == h.losses {
-		h.faultLocked("a commit of generation %d was acked after generation %d had begun", generation, known.generation)
+		h.faultLocked(oneOwner, "a commit of generation %d was acked after generation %d had begun", generation, known.generation)
 	}
 	h.commitCount++
+	h.answers++
 	c := h.commitLocked(partition)
 	c.floor = max(c.floor, number)
 }
@@ -89,12 +91,13 @@ func (h *History) committed(known groupKnowledge, partition int32, offset kafka.
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.commitLocked(partition)
+	h.answers++
 	offset = max(offset, 0) // -1 is none, and numbers begin at 1
 	switch {
 	case offset > c.sent:
-		h.faultLocked("the offset of partition %d is %d, and nobody has committed more than %d", partition, offset, c.sent)
+		h.faultLocked(oneOwner, "the offset of partition %d is %d, and nobody has committed more than %d", partition, offset, c.sent)
 	case offset < known.floor && !c.loose[offset] && known.losses == h.losses:
-		h.faultLocked("the offset of partition %d is %d after %d", partition, offset, known.floor)
+		h.faultLocked(oneOwner, "the offset of partition %d is %d after %d", partition, offset, known.floor)
 	case !c.loose[offset]:
 		c.floor = max(c.floor, offset)
 	}

@@ -10,7 +10,7 @@ func (h *History) named(producer string, id int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if other, taken := h.owners[id]; taken {
-		h.faultLocked("producer id %d was given to %s and to %s", id, other, producer)
+		h.faultLocked(onceInOrder, "producer id %d was given to %s and to %s", id, other, producer)
 	}
 	h.owners[id] = producer
 	h.ordered[producer] = true
@@ -21,14 +21,14 @@ func (h *History) forgotten(producer string, p Partition, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.losses == 0 && h.gone[p.id] == alive {
-		h.faultLocked("%v lost track of %s: %v", p, producer, err)
+		h.faultLocked(onceInOrder, "%v lost track of %s: %v", p, producer, err)
 	}
 }
 
 // checkOnceLocked: a record is in a log once, however often its producer had to send it.
 func (h *History) checkOnceLocked(p Partition, t *told, r record) {
 	if other, again := t.where[r.value]; again && other != r.offset {
-		h.faultLocked("%v holds %.30s at offset %d and at offset %d", p, r.value, other, r.offset)
+		h.faultLocked(onceInOrder, "%v holds %.30s at offset %d and at offset %d", p, r.value, other, r.offset)
 	}
 	t.where[r.value] = r.offset
 }
@@ -44,7 +44,7 @@ func (h *History) checkProducersLocked(p Partition, t *told) {
 			continue
 		}
 		if before, some := last[name]; some && number <= before {
-			h.faultLocked("%v offset %d holds %.30s behind number %d", p, r.offset, r.value, before)
+			h.faultLocked(onceInOrder, "%v offset %d holds %.30s behind number %d", p, r.offset, r.value, before)
 		}
 		last[name] = number
 	}

@@ -19,20 +19,23 @@ const attempt = 3 * time.Second
 // client is a producer, consumer or admin of a few lines, so that it adds no scheduling of its own: one request at a
 // time, one connection, every answer recorded.
 type client struct {
-	world   *World
-	name    string
-	seeds   []string
-	dial    func(ctx context.Context, address string) (net.Conn, error)
-	rng     *rand.Rand
-	topics  *catalogue
-	history *History
+	world    *World
+	name     string
+	seeds    []string
+	replicas int // of topics that it makes
+	dial     func(ctx context.Context, address string) (net.Conn, error)
+	rng      *rand.Rand
+	topics   *catalogue
+	history  *History
 
 	conns map[string]*peer.Conn
+	rot   bool   // bytes on disks may change
+	asked string // the node that do asked last
 	route route
 }
 
-func newClient(w *World, n *Network, name string, seeds []string, topics *catalogue, h *History) *client {
-	c := &client{world: w, name: name, seeds: seeds, conns: make(map[string]*peer.Conn), dial: n.Dial(name), topics: topics, history: h}
+func newClient(w *World, n *Network, name string, plan Plan, topics *catalogue, h *History) *client {
+	c := &client{world: w, name: name, seeds: plan.brokers(), replicas: plan.Replicas, rot: plan.has(Rot), conns: make(map[string]*peer.Conn), dial: n.Dial(name), topics: topics, history: h}
 	var salt uint64
 	for _, b := range []byte(name) {
 		salt = salt*31 + uint64(b)
@@ -49,6 +52,7 @@ func (c *client) do(ctx context.Context, req kmsg.Request) (kmsg.Response, error
 	if err != nil {
 		return nil, err
 	}
+	c.asked = address
 	return c.ask(ctx, address, req)
 }
 
@@ -88,7 +92,7 @@ func (c *client) insist(ctx context.Context, what string, try func() error) bool
 			return true
 		}
 		if errors.Is(err, kerr.UnknownServerError) {
-			c.history.fault("%s: %s: %v", c.name, what, err)
+			c.history.fault(sound, "%s: %s: %v", c.name, what, err)
 			return false
 		}
 		c.rest(ctx)

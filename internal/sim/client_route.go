@@ -14,7 +14,8 @@ import (
 // route is what a client knows of who is where.
 type route struct {
 	leaders     map[place]string
-	coordinator string // of the group; "": not known
+	epochs      map[place]kafka.Epoch // in which they lead
+	coordinator string                // of the group; "": not known
 }
 
 // place names a partition of whatever topic has the name now.
@@ -78,15 +79,26 @@ func (c *client) leader(ctx context.Context, p place) (string, error) {
 		return "", err
 	}
 	if c.route.leaders == nil {
-		c.route.leaders = make(map[place]string)
+		c.route.leaders, c.route.epochs = make(map[place]string), make(map[place]kafka.Epoch)
 	}
 	for _, found := range answer.Topics[0].Partitions {
+		c.route.epochs[place{p.topic, found.Partition}] = kafka.Epoch(found.LeaderEpoch)
 		c.route.leaders[place{p.topic, found.Partition}] = addresses[found.Leader]
 	}
 	if at := c.route.leaders[p]; at != "" {
 		return at, nil
 	}
 	return "", errors.New("nobody leads it")
+}
+
+// epochOf is the epoch of the leader of a partition, as far as the client can find out, which is then the one that it asks.
+func (c *client) epochOf(ctx context.Context, p Partition) kafka.Epoch {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	if _, err := c.leader(ctx, place{p.topic, p.number}); err != nil {
+		return kafka.NoEpoch
+	}
+	return c.route.epochs[place{p.topic, p.number}]
 }
 
 func (c *client) coordinator(ctx context.Context) (string, error) {

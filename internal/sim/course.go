@@ -2,10 +2,13 @@ package sim
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -22,97 +25,171 @@ const (
 // Outcome is what one run of a seed came to.
 type Outcome struct {
 	Plan    Plan
-	Broken  []string // promises
-	Sum     uint64   // hash of all that happened
-	Acked   int      // records
-	Commits int      // of a group that were acked
+	Broken  []Broken
+	Sum     uint64 // hash of all that happened
+	Acked   int    // records
+	Commits int    // of a group that were acked
+	Checked int    // requests of clients that were answered, the answer verified
 	Struck  [faultKinds]int
-	Tail    string   // the events before the first broken promise was noticed
-	Trace   []string // every event, if it was asked for
+	Hit     [faultKinds]int // of those, with something under way where they struck
+	Rounds  int             // that were begun
+	Tail    string          // the events before the first broken promise was noticed
+	Trace   []string        // every event, if it was asked for
+}
+
+func (o *Outcome) count(f Fault, busy bool) {
+	o.Struck[f]++
+	if busy {
+		o.Hit[f]++
+	}
+}
+
+// Effective is the number of faults that struck where something was under way.
+func (o *Outcome) Effective() int {
+	n := 0
+	for _, hit := range o.Hit {
+		n += hit
+	}
+	return n
+}
+
+// Void tells why a run says nothing, "" if it does.
+func (o *Outcome) Void() string {
+	switch {
+	case o.Acked == 0:
+		return "nothing was acked"
+	case o.Effective() == 0:
+		return "no fault hit anything"
+	case o.Plan.Nodes > 1 && o.Struck[Kill]+o.Struck[PowerLoss]+o.Struck[CleanStop]+o.Struck[Blackout]+o.Struck[Majority]+o.Struck[Rolling]+o.Struck[Isolation] == 0:
+		return "no leader had to be replaced"
+	}
+	return ""
 }
 
 // course is one run: a node or a cluster, clients, faults, and at the end a quiet time in which everything must work and all that was
 // promised must be there.
 type course struct {
 	plan    Plan
+	options Options
 	world   *World
 	network *Network
 	hosts   []*Host
 	topics  *catalogue
 	history *History
-	rng     *rand.Rand
+	rng     *rand.Rand // of this round
 	clients *crew
 	calm    bool // nothing is to go wrong any more
 	out     Outcome
+
+	images     images
+	watermarks watermarks
+	rotten     *rotten // nil: no disk changes bytes
+	disks      []*disk // of the nodes that stopped last
 }
 
 // Options say what is special about a run.
 type Options struct {
-	Logger *slog.Logger        // of the node
-	Whole  bool                // keep the whole trace
-	Wrap   func(vfs.FS) vfs.FS // a planted bug between node and disk; nil: none
-	Alter  func(*Plan)         // what the node is told, and the checkers are not; nil: nothing
-	Fleet  bool                // three nodes
+	Logger  *slog.Logger        // of the nodes
+	Whole   bool                // keep the whole trace
+	Wrap    func(vfs.FS) vfs.FS // a planted bug between node and disk; nil: none
+	Alter   func(*Plan)         // what the node is told, and the checkers are not; nil: nothing
+	Rounds  int                 // at most so many; 0: as many as the plan has
+	Skip    []int               // rounds without a fault
+	Without []string            // features of the plan that are left out, as they are named in features
+}
+
+// features are the parts of a plan that a run can do without.
+var features = []struct {
+	name string
+	drop func(*Plan)
+}{
+	{"idempotent", func(p *Plan) { p.Idempotent = false }},
+	{"recreate", func(p *Plan) { p.Recreate = false }},
+	{"race", func(p *Plan) { p.Race = false }},
+	{"delete-records", func(p *Plan) { p.DeleteRecords = false }},
+	{"compact", func(p *Plan) { p.Compact = false }},
+	{"retain", func(p *Plan) { p.RetainBytes = 0 }},
+	{"snapshots", func(p *Plan) { p.Snapshots = false }},
+	{"large", func(p *Plan) { p.Large = false }},
+	{"group", func(p *Plan) { p.Group = false }},
+	{"move", func(p *Plan) { p.Move = false }},
+	{"configure", func(p *Plan) { p.Configure = false }},
+	{"dirs", func(p *Plan) { p.Dirs = 1 }},
+	{"observers", func(p *Plan) { p.Nodes = max(p.Voters, p.Replicas) }},
+}
+
+// planned is the plan of a seed, as the options change it.
+func planned(seed uint64, o Options) Plan {
+	plan := PlanOf(seed)
+	for _, f := range features {
+		if slices.Contains(o.Without, f.name) {
+			f.drop(&plan)
+		}
+	}
+	if o.Rounds > 0 {
+		plan.Rounds = min(plan.Rounds, o.Rounds)
+	}
+	return plan
 }
 
 // Run lets one seed take its course. It must be called inside a synctest bubble, with the global randomness seeded.
 func Run(seed uint64, o Options) Outcome {
-	rng := rand.New(rand.NewPCG(seed, 2))
-	draw := Draw // as planOf
-	if o.Fleet {
-		draw = DrawFleet
-	}
-	plan := draw(rng)
+	plan := planned(seed, o)
+	before := runtime.NumGoroutine()
 	w := NewWorld(seed)
 	w.whole = o.Whole
 	c := &course{
-		plan: plan, world: w, network: NewNetwork(w), topics: newCatalogue(partitions),
-		rng: rng, clients: &crew{}, out: Outcome{Plan: plan},
+		plan: plan, options: o, world: w, network: NewNetwork(w), topics: newCatalogue(partitions), clients: &crew{}, out: Outcome{Plan: plan},
+		images:     images{sums: make(map[kafka.Offset][sha256.Size]byte), by: make(map[kafka.Offset]string), last: make(map[*life]kafka.Offset)},
+		watermarks: make(watermarks),
 	}
 	c.history = NewHistory(plan, c.mark)
 	if o.Alter != nil {
 		o.Alter(&plan)
 	}
 	for place := range plan.Nodes {
-		h, err := NewHost(w, c.network, hostName(place), plan.properties(place), o.Logger)
+		h, err := NewHost(w, c.network, kafka.NodeID(place+1), hostName(place), plan.properties(place), o.Logger)
 		if err != nil {
-			c.fail("%v", err)
-			return c.out
+			c.fail(sound, "%v", err)
+			break
 		}
 		if o.Wrap != nil {
 			h.wrap = o.Wrap
 		}
 		c.hosts = append(c.hosts, h)
 	}
-	c.run()
 	if !c.broken() {
+		c.run()
+	}
+	if !c.broken() {
+		c.checkLeaks(before)
 		c.history.close()
 	}
-	c.out.Broken = append(c.out.Broken, c.history.Broken()...)
-	c.out.Sum, c.out.Acked, c.out.Commits = w.Sum(), c.history.Acked(), c.history.Commits()
+	c.out.Broken = c.history.Broken()
+	c.out.Sum, c.out.Acked, c.out.Commits, c.out.Checked = w.Sum(), c.history.Acked(), c.history.Commits(), c.history.Answers()
 	if o.Whole {
 		c.out.Trace = w.trace
 	}
 	return c.out
 }
 
-func (c *course) fail(format string, args ...any) {
-	broken := fmt.Sprintf(format, args...)
-	c.out.Broken = append(c.out.Broken, broken)
-	c.mark(broken)
-}
+func (c *course) fail(p Promise, format string, args ...any) { c.history.fault(p, format, args...) }
 
 // mark notes a broken promise in the trace.
-func (c *course) mark(broken string) {
-	c.world.Note("BROKEN: %s", broken)
+func (c *course) mark(broken Broken) {
+	c.world.Note("BROKEN: %v", broken)
 	if c.out.Tail == "" {
-		c.out.Tail = c.world.Tail(80)
+		c.out.Tail = c.world.Tail(120)
 	}
 }
 
-func (c *course) broken() bool { return len(c.out.Broken) > 0 }
+func (c *course) broken() bool { return c.history.IsBroken() }
+
+// round draws from a source of its own, so that to leave one fault out does not change what the others are.
+func (c *course) round(n int) { c.rng = rand.New(rand.NewPCG(c.world.seed, uint64(1000+n))) }
 
 func (c *course) run() {
+	c.round(-1)
 	for _, h := range c.hosts {
 		c.start(h)
 	}
@@ -120,41 +197,58 @@ func (c *course) run() {
 		c.settle(h)
 	}
 	c.hire()
-	for range 3 + c.rng.IntN(4) {
+	for n := range c.plan.Rounds {
 		if c.broken() {
 			break
 		}
-		for range (500 + c.rng.IntN(2500)) * c.plan.Nodes {
-			c.world.Step()
-		}
-		c.look()
+		c.round(n)
+		c.out.Rounds = n + 1
+		c.steps((50 + c.rng.IntN(500)) * (1 + c.plan.Nodes/2))
+		c.tend()
 		fault := c.plan.Faults[c.rng.IntN(len(c.plan.Faults))]
-		c.out.Struck[fault]++
-		c.strike(fault)
-	}
-	if !c.broken() {
-		for range 500 {
-			c.world.Step()
+		if !c.broken() && !slices.Contains(c.options.Skip, n) {
+			c.strike(fault)
 		}
-		c.look()
+	}
+	c.round(c.plan.Rounds)
+	if !c.broken() {
+		c.steps(500)
+		c.tend()
 		c.heal()
 	}
 	c.quiet()
+	c.end()
+}
+
+// steps lets so many things happen, and looks into the nodes now and then.
+func (c *course) steps(n int) {
+	for i := range n {
+		c.world.Step()
+		if i%64 == 0 {
+			c.checkImages()
+			c.checkWatermarks()
+		}
+	}
+}
+
+// end stops every node that runs.
+func (c *course) end() {
 	for _, h := range c.hosts {
 		switch {
 		case h.life == nil:
 		case c.broken():
 			_ = h.Die(false, c.rng) // whatever it hangs in, it ends
 		default:
+			c.disks = append(c.disks, h.life.disk)
 			if err := h.Stop(); err != nil {
-				c.fail("last stop: %v", err)
+				c.fail(sound, "last stop: %v", err)
 			}
 		}
 	}
 }
 
-// look sees to what has happened since the last fault.
-func (c *course) look() {
+// tend sees to what has happened since the last fault.
+func (c *course) tend() {
 	for _, h := range c.hosts {
 		if h.full && c.rng.IntN(2) == 0 {
 			c.relieve(h)
@@ -171,7 +265,7 @@ func (c *course) look() {
 		case closed(h.life.settled)() && h.life.err != nil:
 			c.settle(h)
 		case h.Failed():
-			c.fail("%s has failed though its disk has not: %v", h.name, h.life.node.Err())
+			c.fail(sound, "%s has failed though its disk has not: %v", h.name, h.life.node.Err())
 		}
 	}
 }
@@ -188,7 +282,7 @@ func (c *course) revive(h *Host) {
 func (c *course) start(h *Host) {
 	for {
 		if err := h.Start(); err != nil {
-			c.fail("%v", err)
+			c.fail(sound, "%v", err)
 			return
 		}
 		if c.plan.has(DiskError) && !c.calm && c.rng.IntN(4) == 0 {
@@ -225,13 +319,13 @@ func (c *course) settle(h *Host) {
 		case h.full && errors.Is(err, syscall.ENOSPC):
 			c.relieve(h)
 		case !h.harmed():
-			c.fail("start: %v", err)
+			c.fail(inTime, "start: %v", err)
 			return
 		}
 		h.life.disk.expect(nil)
 		_ = h.Stop() // of what never started: only to wait for its end
 		if err := h.Start(); err != nil {
-			c.fail("%v", err)
+			c.fail(sound, "%v", err)
 		}
 	}
 }
@@ -241,29 +335,25 @@ func (c *course) die(h *Host, power bool) {
 		c.history.survived(durable(h.mem, c.plan.dirs()))
 	}
 	if err := h.Die(power, c.rng); err != nil {
-		c.fail("%v", err)
+		c.fail(sound, "%v", err)
 	}
 }
 
 // hire lets the clients begin. Topics that stay are made first.
 func (c *course) hire() {
-	configs := map[string]string{"internal.segment.bytes": "4096", "file.delete.delay.ms": "100"} // segments roll within a run
-	if c.plan.MinISR > 1 {
-		configs["min.insync.replicas"] = fmt.Sprint(c.plan.MinISR)
-	}
-	if c.plan.Large {
-		configs["internal.segment.bytes"] = "65536"
-	}
-	if c.plan.RetainBytes > 0 {
-		configs["retention.bytes"] = fmt.Sprint(c.plan.RetainBytes)
-	}
 	there := make(chan struct{})
 	c.clients.start(func(ctx context.Context) {
 		admin := c.client("admin")
-		admin.create(ctx, "orders", configs)
+		admin.create(ctx, kept, c.plan.topic())
+		if c.plan.Compact {
+			configs := c.plan.topic()
+			delete(configs, "retention.bytes")
+			configs["cleanup.policy"], configs["min.cleanable.dirty.ratio"] = "compact", "0.01"
+			admin.create(ctx, byKey, configs)
+		}
 		close(there)
 		if c.plan.DeleteRecords {
-			admin.shorten(ctx, "orders")
+			admin.shorten(ctx, kept)
 		}
 		admin.close()
 	})
@@ -274,100 +364,33 @@ func (c *course) hire() {
 		})
 	}
 	if c.plan.Recreate {
-		work(func(ctx context.Context) { c.client("changer").recreate(ctx, "events", configs) })
+		work(func(ctx context.Context) { c.client("changer").recreate(ctx, recreated, c.plan.topic()) })
 	}
 	for i := range 2 {
 		p := &producer{client: c.client(fmt.Sprintf("producer%d", i)), idempotent: c.plan.Idempotent && i == 0, large: c.plan.Large}
 		work(p.run)
 		work(c.client(fmt.Sprintf("consumer%d", i)).consume)
+		if c.plan.Race {
+			work(c.client(fmt.Sprintf("racer%d", i)).race)
+		}
 	}
 	if c.plan.Group {
 		for i := range 3 {
-			work((&member{client: c.client(fmt.Sprintf("member%d", i))}).run)
+			m := &member{client: c.client(fmt.Sprintf("member%d", i))}
+			if i == 0 {
+				m.instance = m.name
+			}
+			work(m.run)
 		}
+	}
+	if c.plan.Move {
+		work(func(ctx context.Context) { c.client("mover").move(ctx, c.plan) })
+	}
+	if c.plan.Configure {
+		work(func(ctx context.Context) { c.client("tuner").configure(ctx, c.plan) })
 	}
 }
 
 func (c *course) client(name string) *client {
-	return newClient(c.world, c.network, name, c.plan.brokers(), c.topics, c.history)
-}
-
-// quiet is the time after the last fault: every partition takes records and can be read to its end, before long.
-func (c *course) quiet() {
-	if !c.clients.dismiss(c.world) {
-		c.fail("the clients do not end")
-	}
-	if c.broken() {
-		return
-	}
-	end := time.Now().Add(patience)
-	for i, p := range c.topics.all() {
-		c.check(fmt.Sprintf("checker%d", i), end, p.String(), func(ctx context.Context, checker *client) { checker.checkAlive(ctx, p) })
-	}
-	if len(c.hosts) > 1 && !c.broken() {
-		c.checkReplicas()
-	}
-	if c.plan.Group {
-		c.check("auditor", time.Now().Add(patience), "the group", func(ctx context.Context, checker *client) { checker.checkGroup(ctx) })
-	}
-}
-
-// check has one client look at something.
-func (c *course) check(name string, end time.Time, what string, look func(ctx context.Context, checker *client)) {
-	done := make(chan struct{})
-	ctx, cancel := context.WithDeadline(context.Background(), end)
-	defer cancel()
-	go func() {
-		defer close(done)
-		checker := c.client(name)
-		defer checker.close()
-		look(ctx, checker)
-	}()
-	if !c.world.Within(2*patience, closed(done)) {
-		c.fail("%s: reading it back does not end", what)
-	}
-}
-
-// checkAlive writes one record to a partition and reads all of it.
-func (c *client) checkAlive(ctx context.Context, p Partition) {
-	probe := &producer{client: c}
-	value := []string{c.name + "-0"}
-	c.history.sent(value)
-	if !c.insist(ctx, "write", func() error { return probe.once(ctx, p, value) }) {
-		c.history.fault("%v is not writable %v after the last fault", p, patience)
-		return
-	}
-	var start kafka.Offset
-	var all []record
-	readable := c.insist(ctx, "read", func() (err error) {
-		if start, err = c.logStart(ctx, p); err == nil {
-			all, err = c.readAll(ctx, p, start) // retention may be faster: then from the start again
-		}
-		return err
-	})
-	if !readable {
-		c.history.fault("%v can not be read from %d to its end %v after the last fault", p, start, patience)
-		return
-	}
-	c.history.ended(p, start, all)
-}
-
-// readAll reads a partition to its high watermark.
-func (c *client) readAll(ctx context.Context, p Partition, from kafka.Offset) ([]record, error) {
-	var all []record
-	for {
-		known := c.history.knowledge(p)
-		got, high, err := c.fetch(ctx, p, from)
-		if err != nil {
-			return nil, err
-		}
-		c.history.read(p, known, got, high)
-		all = append(all, got...)
-		if n := len(got); n > 0 {
-			from = got[n-1].offset + 1
-		}
-		if from >= high {
-			return all, nil
-		}
-	}
+	return newClient(c.world, c.network, name, c.plan, c.topics, c.history)
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"moldau/internal/kafka"
@@ -22,6 +23,8 @@ type disk struct {
 	mem   *vfs.Mem
 	fs    *vfs.Inject
 	dead  chan struct{} // closed by the node's death
+
+	open atomic.Int64 // files
 
 	mu      sync.Mutex
 	trouble *trouble
@@ -58,7 +61,13 @@ func (d *disk) before(op vfs.Op) error {
 }
 
 // after parks every sync a second time, between its effect and its caller's knowledge of it.
-func (d *disk) after(op vfs.Op, _ error) {
+func (d *disk) after(op vfs.Op, err error) {
+	switch {
+	case op.Kind == vfs.OpClose:
+		d.open.Add(-1)
+	case (op.Kind == vfs.OpOpen || op.Kind == vfs.OpCreate) && err == nil:
+		d.open.Add(1)
+	}
 	syncs := op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncData || op.Kind == vfs.OpSyncFS || op.Kind == vfs.OpSyncDir
 	if syncs && !d.isDead() {
 		d.world.wait(fmt.Sprintf("disk %s %s %s done", d.host, op.Kind, op.Path))
@@ -166,9 +175,8 @@ func durableIn(fs vfs.FS, folder string) (p Partition, s span, ok bool) {
 		if err != nil {
 			break
 		}
-		records, _ := parse(content, 0)
-		if n := len(records); n > 0 {
-			s.end = records[n-1].offset + 1
+		if records, end, _ := parse(content, 0); len(records) > 0 {
+			s.end = end
 		}
 	}
 	return p, s, true

@@ -8,15 +8,16 @@
 //  1. Every delivery on the network and every change on a disk is parked under a name and released by the driver, chosen
 //     by the seed among the names in sorted order; arrival order decides nothing.
 //  2. Two runs of one seed give the same trace, of clusters too.
-//  3. A run without acked records or without a fault that hit is void, not passed.
+//  3. A run without acked records, without a fault that struck where something was under way, or, of a cluster, without a fault that
+//     takes a leader away, is void, not passed.
+//  4. Each round of a run draws from a source of its own: to leave the fault of one out does not change the others.
 //
 // Goroutines: everything runs inside one synctest bubble. The driver is the test's own goroutine.
 //
-// Files: world.go (driver), network.go, disk.go, host.go (start, stop, kill, power loss), course.go (one run from start to
-// verdict), faults.go (what a seed draws, and each kind of harm), crew.go, client.go and client_route.go (who works, and whom
-// they ask), work_*.go (what they do), history.go (what they were told), check_*.go (one promise each: acked.go what was acked
-// stays, producer.go once and in order, start.go deletions, group.go one owner of a partition and commits that stay,
-// replicas.go the same on every node), mutants.go (planted bugs).
+// Files: world.go (driver), network.go, disk.go, host.go (start, stop, kill, power loss), plan.go (what a seed draws), course.go (one
+// run from start to verdict), faults.go and faults_disk.go (each kind of harm), crew.go, client.go and client_route.go (who works, and
+// whom they ask), work_*.go (what they do), history.go (what they were told), check.go and check_*.go (one promise each),
+// mutants.go (planted bugs).
 // TRACK_RECORD.md lists what was found.
 //
 // Not obvious:

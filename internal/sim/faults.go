@@ -3,30 +3,12 @@ package sim
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
-	"moldau/internal/vfs"
+	"moldau/internal/kafka"
 )
-
-// Plan is what a run has: each seed draws its own few features and faults, because a fault that is always there hides
-// what happens without it (swarm testing; Groce and others, 2012).
-type Plan struct {
-	Nodes         int  // 1, or 3 of one cluster with every partition on each
-	MinISR        int  // min.insync.replicas of topics
-	Lazy          bool // log.flush.before.ack=false
-	Dirs          int  // log.dirs
-	Idempotent    bool // one of the producers is
-	Recreate      bool // a topic that is deleted and made again
-	DeleteRecords bool
-	RetainBytes   int64 // retention.bytes of topics, 0 for none
-	Snapshots     bool  // the metadata log is cut into small segments, snapshots and deletions of both
-	Large         bool  // records of up to 3 kB, so that a batch is on several pages
-	Group         bool  // members of a group commit offsets
-	Faults        []Fault
-}
 
 // Fault is one kind of harm.
 type Fault int
@@ -37,180 +19,90 @@ const (
 	Kill
 	PowerLoss
 	Reset     // a connection breaks
+	HalfOpen  // one end of a connection is gone, and the other is not told
 	SlowPeer  // nothing arrives from or at one client for a while
 	SlowDisk  // some operations of the disk do not end for a while
 	FullDisk  // and has space again later
 	DiskError // an operation fails; the node is started again
+	SideFile  // of a node that is down, a file that can be made anew is gone, cut or garbled
+	ClockStep // a wall clock jumps, by up to a day
 	Cut       // one node does not hear another for a while, or neither does the other
+	Flap      // a link between two nodes is cut and whole again, several times
 	Isolation // one node and all others do not hear each other for a while
+	Majority  // most voters lose power
 	Blackout  // every node loses power
+	Rolling   // every node is stopped and started, one after the other
+	Wipe      // a node that only observes the quorum comes back with empty disks
+	Rot       // a byte of an old segment of one node changes
 	faultKinds
 )
 
-// soleFaults is how many kinds there are for one node alone.
-const soleFaults = int(Cut)
-
 func (f Fault) String() string {
-	return [...]string{"clean stop", "kill", "power loss", "reset", "slow peer", "slow disk", "full disk", "disk error",
-		"cut", "isolation", "blackout"}[f]
+	return [...]string{"clean stop", "kill", "power loss", "reset", "half-open connection", "slow peer", "slow disk", "full disk", "disk error",
+		"side file", "clock step", "cut", "flap", "isolation", "majority", "blackout", "rolling restart", "wiped disk", "bit rot"}[f]
 }
 
-// Draw makes a plan.
-func Draw(rng *rand.Rand) Plan {
-	one := func(in int) bool { return rng.IntN(in) == 0 }
-	p := Plan{
-		Nodes: 1, MinISR: 1,
-		Lazy: one(6), Dirs: 1, Idempotent: !one(3), Recreate: one(4), DeleteRecords: one(4),
+// fits tells whether a kind of harm means something in a plan, and leaves what was promised possible.
+func (f Fault) fits(p Plan) bool {
+	switch f {
+	case Cut, Flap, Isolation, Rolling, Blackout:
+		return p.Nodes > 1
+	case Majority:
+		return p.Voters > 1
+	case FullDisk:
+		return p.Nodes == 1
+	case Wipe: // what is acked is on two disks at least
+		return p.Voters < p.Nodes && p.Replicas == 3 && p.MinISR == 2
+	case Rot: // where the damage is has to be known to whoever repairs it
+		return p.Replicas == 3 && !p.Compact && !p.Move
 	}
-	if one(4) {
-		p.Dirs = 2 + rng.IntN(2)
-	}
-	if one(4) {
-		p.RetainBytes = 8192 << rng.IntN(3)
-	}
-	p.Large, p.Snapshots = one(4), one(4)
-	for f := range Fault(soleFaults) {
-		if one(3) {
-			p.Faults = append(p.Faults, f)
-		}
-	}
-	if !p.deadly() {
-		p.Faults = append(p.Faults, Kill+Fault(rng.IntN(2)))
-	}
-	p.Group = one(2)
-	return p
+	return true
 }
-
-// DrawFleet makes a plan for a cluster of three.
-func DrawFleet(rng *rand.Rand) Plan {
-	one := func(in int) bool { return rng.IntN(in) == 0 }
-	p := Plan{
-		Nodes: 3, MinISR: 1 + rng.IntN(2), Dirs: 1, Idempotent: !one(3), Recreate: one(4), Large: one(4), Snapshots: one(4), Group: one(2),
-	}
-	for f := range faultKinds {
-		if f != FullDisk && one(3) {
-			p.Faults = append(p.Faults, f)
-		}
-	}
-	if !p.deadly() {
-		p.Faults = append(p.Faults, Kill+Fault(rng.IntN(2)))
-	}
-	return p
-}
-
-// deadly tells whether nodes die.
-func (p Plan) deadly() bool {
-	return slices.Contains(p.Faults, Kill) || slices.Contains(p.Faults, PowerLoss)
-}
-
-// has tells whether a kind of fault is in the plan.
-func (p Plan) has(f Fault) bool { return slices.Contains(p.Faults, f) }
-
-// hostName is the machine of the node with an id, which is its place plus one.
-func hostName(place int) string { return fmt.Sprintf("n%d", place+1) }
-
-// brokers are the addresses that clients know.
-func (p Plan) brokers() []string {
-	var all []string
-	for place := range p.Nodes {
-		all = append(all, hostName(place)+":9092")
-	}
-	return all
-}
-
-// properties is the configuration of one node.
-func (p Plan) properties(place int) string {
-	host := hostName(place)
-	s := fmt.Sprintf(`process.roles=broker,controller
-node.id=%[2]d
-listeners=PLAINTEXT://%[1]s:9092,CONTROLLER://%[1]s:9093
-controller.listener.names=CONTROLLER
-http.listeners=
-log.index.interval.bytes=256
-log.retention.ms=-1
-log.retention.check.interval.ms=500
-log.dirs=%[3]s
-`, host, place+1, strings.Join(p.dirs(), ","))
-	var voters []string
-	for other := range p.Nodes {
-		voters = append(voters, fmt.Sprintf("%d@%s:9093", other+1, hostName(other)))
-	}
-	s += "controller.quorum.voters=" + strings.Join(voters, ",") + "\n"
-	if p.Nodes > 1 {
-		s += "replica.lag.time.max.ms=2000\nbroker.session.timeout.ms=3000\nbroker.heartbeat.interval.ms=500\n"
-		s += "initial.broker.registration.timeout.ms=3600000\n" // the others may be down for as long as the seed likes
-	}
-	if p.Snapshots {
-		s += "internal.metadata.log.segment.bytes=2000\nmetadata.log.max.record.bytes.between.snapshots=1000\nmetadata.max.retention.bytes=5000\n"
-	}
-	if p.Group {
-		s += fmt.Sprintf("group.initial.rebalance.delay.ms=200\noffsets.topic.num.partitions=2\noffsets.topic.replication.factor=%d\n", p.Nodes)
-	}
-	if p.Lazy {
-		s += "log.flush.before.ack=false\n"
-	}
-	return s
-}
-
-func (p Plan) dirs() []string { return []string{"/disk0", "/disk1", "/disk2"}[:p.Dirs] }
 
 // strike does one kind of harm to a running node, or to what is between them.
 func (c *course) strike(f Fault) {
 	rng := c.rng
 	h := c.victim()
+	c.out.count(f, c.world.Busy(h.name))
 	switch f {
 	case CleanStop:
-		life := h.life
-		if err := h.Stop(); err != nil && !life.disk.failed() && !h.full {
-			c.fail("clean stop: %v", err)
-		}
+		c.stop(h)
 		c.revive(h)
 	case Kill, PowerLoss:
 		c.die(h, f == PowerLoss)
 		c.revive(h)
+	case Majority:
+		for _, place := range rng.Perm(c.plan.Voters)[:c.plan.Voters/2+1] {
+			if h := c.hosts[place]; h.life != nil {
+				c.die(h, true)
+			}
+		}
 	case Blackout:
 		for _, h := range c.hosts {
 			if h.life != nil {
 				c.die(h, true)
 			}
 		}
+	case Rolling:
+		for _, h := range c.hosts {
+			if h.life != nil && !c.broken() {
+				c.stop(h)
+				c.start(h)
+				c.world.Within(2*time.Second, closed(h.life.settled))
+			}
+		}
+	case Wipe:
+		c.wipe()
 	case Reset:
 		for range 1 + rng.IntN(3) {
 			c.network.Reset(rng)
 		}
-	case SlowPeer:
-		peers := []string{"producer0>", "producer1>", "consumer0>", "consumer1>", "admin>"}
-		if c.plan.Group {
-			peers = append(peers, "member0>", "member1>")
-		}
-		c.world.Hold(peers[rng.IntN(len(peers))]+h.name, c.while())
-	case SlowDisk:
-		parts := []string{"/orders-0/", "/orders-1/", "/__cluster_metadata-0/", "/moldau.journal", " sync", " rename", ".index"}
-		if c.plan.Group {
-			parts = append(parts, "/__consumer_offsets-")
-		}
-		part := parts[rng.IntN(len(parts))]
-		c.world.HoldWhere(h.name+"'s disk: "+part, c.while(), func(name string) bool {
-			return strings.HasPrefix(name, "disk "+h.name+" ") && strings.Contains(name, part)
-		})
-	case FullDisk:
-		usage, err := h.mem.Usage("/")
-		if err != nil {
-			c.fail("%v", err)
-			return
-		}
-		c.world.Note("the disk is full")
-		h.mem.SetCapacity(usage.Total - usage.Free + rng.Int64N(64<<10))
-		h.full = true
-	case DiskError:
-		h.life.disk.expect(c.trouble())
-	case Cut:
-		other := c.hosts[(slices.Index(c.hosts, h)+1+rng.IntN(len(c.hosts)-1))%len(c.hosts)]
-		d := c.while()
-		c.cut(h, other, d)
-		if rng.IntN(2) == 0 {
-			c.cut(other, h, d)
-		}
+	case HalfOpen:
+		c.network.Halve(rng)
+	case ClockStep:
+		h.step(time.Duration(rng.Int64N(int64(2*day))) - day)
+	case Cut, Flap:
+		c.cutOff(h, f == Flap)
 	case Isolation:
 		d := c.while()
 		for _, other := range c.hosts {
@@ -219,8 +111,78 @@ func (c *course) strike(f Fault) {
 				c.cut(other, h, d)
 			}
 		}
+	default:
+		c.harm(h, f)
 	}
 }
+
+const day = 24 * time.Hour
+
+// stop ends a node as an operator does.
+func (c *course) stop(h *Host) {
+	life := h.life
+	if err := h.Stop(); err != nil && !life.disk.failed() && !h.full {
+		c.fail(sound, "clean stop: %v", err)
+	}
+}
+
+// wipe gives a node that has no vote empty disks. Everything that it has is also elsewhere.
+func (c *course) wipe() {
+	h := c.hosts[c.plan.Voters+c.rng.IntN(c.plan.Nodes-c.plan.Voters)]
+	if !c.spare(h) {
+		return
+	}
+	if h.life != nil {
+		c.die(h, false)
+	}
+	h.wipe()
+	c.revive(h)
+}
+
+// spare tells whether every partition has an in-sync replica without a node, as the controller knows it.
+func (c *course) spare(without *Host) bool {
+	var newest *Host
+	for _, h := range c.hosts {
+		if h.serves() && (newest == nil || h.life.node.Image().Offset > newest.life.node.Image().Offset) {
+			newest = h
+		}
+	}
+	if newest == nil {
+		return false
+	}
+	for _, topic := range newest.life.node.Image().Topics.All() {
+		for _, p := range topic.Partitions.All() {
+			if slices.Contains(p.Replicas, without.id) && !slices.ContainsFunc(p.ISR, func(id kafka.NodeID) bool { return id != without.id }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// cutOff keeps one or both directions between a node and another from working, once or again and again.
+func (c *course) cutOff(h *Host, flap bool) {
+	other := c.hosts[(slices.Index(c.hosts, h)+1+c.rng.IntN(len(c.hosts)-1))%len(c.hosts)]
+	times, both := 1, c.rng.IntN(2) == 0
+	if flap {
+		times = 3 + c.rng.IntN(4)
+	}
+	for i := range times {
+		d := c.while()
+		if flap {
+			d = min(d, 300*time.Millisecond)
+		}
+		c.cut(h, other, d)
+		if both {
+			c.cut(other, h, d)
+		}
+		if i+1 < times {
+			c.world.Within(d+time.Duration(c.rng.Int64N(int64(200*time.Millisecond))), never)
+		}
+	}
+}
+
+func never() bool { return false }
 
 // victim picks a node that runs; one is started if none does.
 func (c *course) victim() *Host {
@@ -248,65 +210,7 @@ func (c *course) cut(from, to *Host, d time.Duration) {
 	})
 }
 
-// trouble picks an operation that will fail. Syncs are picked most: what a node does then decides about acked records.
-func (c *course) trouble() *trouble {
-	kinds := []vfs.OpKind{
-		vfs.OpSyncData, vfs.OpSyncData, vfs.OpSyncData, vfs.OpSyncData, vfs.OpSync, vfs.OpSyncDir, vfs.OpWrite, vfs.OpWrite,
-		vfs.OpRename, vfs.OpRemove, vfs.OpCreate, vfs.OpTruncate, vfs.OpRead, vfs.OpRead, vfs.OpOpen, vfs.OpList,
-	}
-	paths := []string{"/", "/", "/orders-", "/orders-0/", "/__cluster_metadata-0/", "/moldau.journal", ".log"}
-	if c.plan.Group {
-		paths = append(paths, "/__consumer_offsets-")
-	}
-	return &trouble{kind: kinds[c.rng.IntN(len(kinds))], path: paths[c.rng.IntN(len(paths))], nth: 1 + c.rng.IntN(30)}
-}
-
 // while is how long something is slow: mostly short, sometimes longer than any client waits.
 func (c *course) while() time.Duration {
 	return time.Duration(float64(time.Millisecond) * math.Exp(c.rng.Float64()*9)) // to 8 s
-}
-
-// relieve gives a full disk its space back.
-func (c *course) relieve(h *Host) {
-	if h.full {
-		c.world.Note("the disk has space")
-		h.mem.SetCapacity(math.MaxInt64)
-		h.full = false
-	}
-}
-
-// heal ends every fault and has every node run.
-func (c *course) heal() {
-	c.calm = true
-	c.world.LetGo()
-	for _, h := range c.hosts { // first of all: what is expected of one disk may come true while another node starts
-		if h.life != nil {
-			h.life.disk.expect(nil)
-		}
-	}
-	for _, h := range c.hosts {
-		c.relieve(h)
-		if h.life != nil && h.harmed() {
-			c.repair(h)
-		}
-		if h.life == nil {
-			c.start(h)
-		}
-	}
-	for _, h := range c.hosts {
-		if c.broken() {
-			return
-		}
-		c.settle(h)
-	}
-}
-
-// repair is what happens about a broken disk that works again: an operator starts the node anew, or the power fails too.
-func (c *course) repair(h *Host) {
-	if c.plan.has(PowerLoss) && !c.calm && c.rng.IntN(2) == 0 {
-		c.die(h, true)
-	} else if err := h.Stop(); err != nil {
-		c.world.Note("a harmed node stopped with an error")
-	}
-	c.start(h)
 }

@@ -2,10 +2,10 @@ package sim
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
+
+	"github.com/anishathalye/porcupine"
 
 	"moldau/internal/kafka"
 )
@@ -17,7 +17,7 @@ type History struct {
 	lazy        bool  // the weaker promise of log.flush.before.ack=false: a power loss may take what no sync has covered
 	retainBytes int64 // retention.bytes of every topic, 0 for none
 	recordBytes int64 // more than a record takes, its share of the batch included
-	tell        func(fault string)
+	tell        func(Broken)
 
 	mu       sync.Mutex
 	attempts map[string]bool // values that were sent
@@ -25,9 +25,13 @@ type History struct {
 	owners   map[int64]string // producer ids
 	gone     map[kafka.TopicID]fate
 	ordered  map[string]bool // names of idempotent producers
-	faults   []string        // promises that were broken while it ran
+	faults   []Broken        // promises that were broken while it ran
 	ackCount int
-	losses   int // power losses under the weaker promise
+	answers  int // that were checked
+	instant  int64
+	numbers  map[string]int        // of clients, for porcupine
+	races    []porcupine.Operation // creations and deletions of one topic
+	losses   int                   // power losses under the weaker promise
 
 	generation  int32 // of the group, the highest that somebody has a part of
 	generations map[int32]*generationOf
@@ -37,10 +41,13 @@ type History struct {
 
 // told is what is known of one partition.
 type told struct {
-	acks  map[kafka.Offset]string // acked values
-	reads map[kafka.Offset]string // values that consumers saw
-	where map[string]kafka.Offset // of a value that was seen
-	final []record                // what was there in the end
+	acks    map[kafka.Offset]string // acked values
+	ackedBy map[kafka.Offset]string // who said so
+	bytes   map[kafka.Offset]uint64 // what tells the batch that a record was read in from others
+	ops     []porcupine.Operation
+	reads   map[kafka.Offset]string // values that consumers saw
+	where   map[string]kafka.Offset // of a value that was seen
+	final   []record                // what was there in the end
 
 	highWatermark kafka.Offset // the highest told
 	cutting       kafka.Offset // records below may be deleted by a client's will
@@ -59,7 +66,7 @@ const (
 )
 
 // NewHistory returns a history of nothing. tell is called with each fault, at once.
-func NewHistory(plan Plan, tell func(fault string)) *History {
+func NewHistory(plan Plan, tell func(Broken)) *History {
 	recordBytes := int64(120)
 	if plan.Large {
 		recordBytes += 3000
@@ -68,27 +75,30 @@ func NewHistory(plan Plan, tell func(fault string)) *History {
 		fleet: plan.Nodes > 1, lazy: plan.Lazy, retainBytes: plan.RetainBytes, recordBytes: recordBytes, tell: tell,
 		attempts: make(map[string]bool), logs: make(map[Partition]*told), owners: make(map[int64]string),
 		gone: make(map[kafka.TopicID]fate), ordered: make(map[string]bool),
-		generations: make(map[int32]*generationOf), commits: make(map[int32]*committedOffset),
+		numbers: make(map[string]int), generations: make(map[int32]*generationOf), commits: make(map[int32]*committedOffset),
 	}
 }
 
 func (h *History) ofLocked(p Partition) *told {
 	t := h.logs[p]
 	if t == nil {
-		t = &told{acks: make(map[kafka.Offset]string), reads: make(map[kafka.Offset]string), where: make(map[string]kafka.Offset)}
+		t = &told{
+			acks: make(map[kafka.Offset]string), ackedBy: make(map[kafka.Offset]string), bytes: make(map[kafka.Offset]uint64),
+			reads: make(map[kafka.Offset]string), where: make(map[string]kafka.Offset),
+		}
 		h.logs[p] = t
 	}
 	return t
 }
 
-func (h *History) fault(format string, args ...any) {
+func (h *History) fault(p Promise, format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.faultLocked(format, args...)
+	h.faultLocked(p, format, args...)
 }
 
-func (h *History) faultLocked(format string, args ...any) {
-	fault := fmt.Sprintf(format, args...)
+func (h *History) faultLocked(p Promise, format string, args ...any) {
+	fault := Broken{p, fmt.Sprintf(format, args...)}
 	h.faults = append(h.faults, fault)
 	h.tell(fault)
 }
@@ -113,6 +123,27 @@ func (h *History) Commits() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.commitCount
+}
+
+// Answers returns how many answers have been checked.
+func (h *History) Answers() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.answers
+}
+
+// IsBroken tells whether a promise was broken.
+func (h *History) IsBroken() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.faults) > 0
+}
+
+// mayLose tells whether acked records may be gone.
+func (h *History) mayLose() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.losses > 0
 }
 
 // seen returns the highest watermark that a client was told.
@@ -156,6 +187,7 @@ func (h *History) survived(kept map[Partition]span) {
 			if offset < s.start || offset >= s.end {
 				delete(t.reads, offset)
 				delete(t.where, value)
+				delete(t.bytes, offset)
 			}
 		}
 		t.highWatermark = min(t.highWatermark, s.end)
@@ -166,30 +198,26 @@ func (h *History) survived(kept map[Partition]span) {
 func (h *History) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	partitions := slices.SortedFunc(maps.Keys(h.logs), func(a, b Partition) int {
-		return strings.Compare(a.String(), b.String())
-	})
-	for _, p := range partitions {
+	for _, p := range h.partitionsLocked() {
 		t := h.logs[p]
 		if !t.ended && h.gone[p.id] == alive {
-			h.faultLocked("%v is there no more", p)
+			h.faultLocked(ackedStay, "%v is there no more", p)
 			continue
 		}
 		if t.ended {
 			h.checkAckedLocked(p, t)
+			h.checkLeadersLocked(p, t)
+			h.checkLogLocked(p, t)
 			h.checkProducersLocked(p, t)
 			h.checkStartLocked(p, t)
 		}
 	}
+	h.checkRacesLocked()
 }
 
-// Broken returns the promises that were broken.
-func (h *History) Broken() []string {
+// Broken returns the promises that were broken, in the order in which that was noticed.
+func (h *History) Broken() []Broken {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	slices.Sort(h.faults)
-	if len(h.faults) > 20 {
-		return append(slices.Clone(h.faults[:20]), fmt.Sprintf("and %d more", len(h.faults)-20))
-	}
-	return slices.Clone(h.faults)
+	return slices.Clone(h.faults[:min(len(h.faults), 20)])
 }

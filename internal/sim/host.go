@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
 	"moldau/internal/config"
+	"moldau/internal/kafka"
 	"moldau/internal/node"
 	"moldau/internal/vfs"
 )
@@ -18,13 +20,16 @@ type Host struct {
 	world   *World
 	network *Network
 	name    string
+	id      kafka.NodeID
 	config  *config.Config
 	mem     *vfs.Mem
 	logger  *slog.Logger
 	wrap    func(vfs.FS) vfs.FS // what lies between the node and its disk: nothing, or a planted bug
 
-	full bool  // the disk is, since somebody made it so
-	life *life // nil: no process
+	skew  atomic.Int64 // of its wall clock, nanoseconds
+	full  bool         // the disk is, since somebody made it so
+	wiped bool         // its disks were made empty once
+	life  *life        // nil: no process
 }
 
 // life is one process of the node, from its start to its end.
@@ -39,14 +44,14 @@ type life struct {
 }
 
 // NewHost returns a machine with an empty disk. properties is its server.properties.
-func NewHost(w *World, n *Network, name, properties string, logger *slog.Logger) (*Host, error) {
+func NewHost(w *World, n *Network, id kafka.NodeID, name, properties string, logger *slog.Logger) (*Host, error) {
 	c, _, err := config.Load(config.Source{File: name, Text: []byte(properties)})
 	if err != nil {
 		return nil, err
 	}
 	mem := vfs.NewMem()
 	mem.SetNow(time.Now)
-	return &Host{world: w, network: n, name: name, config: c, mem: mem, logger: logger, wrap: func(fs vfs.FS) vfs.FS { return fs }}, nil
+	return &Host{world: w, network: n, id: id, name: name, config: c, mem: mem, logger: logger, wrap: func(fs vfs.FS) vfs.FS { return fs }}, nil
 }
 
 // Start starts a process; Started tells when it serves.
@@ -54,7 +59,7 @@ func (h *Host) Start() error {
 	l := &life{dead: make(chan struct{}), settled: make(chan struct{}), gone: make(chan struct{})}
 	l.disk = newDisk(h.world, h.name, h.mem, l.dead)
 	n, err := node.Build(node.Options{
-		Config: h.config, Logger: h.logger, FS: h.wrap(l.disk.fs), Listen: h.network.Listen(h.name), Dial: h.network.Dial(h.name), Now: time.Now,
+		Config: h.config, Logger: h.logger, FS: h.wrap(l.disk.fs), Listen: h.network.Listen(h.name), Dial: h.network.Dial(h.name), Now: h.now,
 		Hostname: func() (string, error) { return h.name, nil },
 	})
 	if err != nil {
@@ -87,6 +92,27 @@ func (h *Host) Started(d time.Duration) error {
 		return fmt.Errorf("%s did not start within %v", h.name, d)
 	}
 	return h.life.err
+}
+
+// now is what the machine's wall clock shows.
+func (h *Host) now() time.Time { return time.Now().Add(time.Duration(h.skew.Load())) }
+
+// step makes the wall clock jump, but never further than a day from the true time.
+func (h *Host) step(by time.Duration) {
+	skew := min(max(time.Duration(h.skew.Load())+by, -day), day)
+	h.skew.Store(int64(skew))
+	h.world.Note("%s has a clock that is wrong by %v", h.name, skew)
+}
+
+// serves tells whether a process runs that has come as far as to serve.
+func (h *Host) serves() bool { return h.life != nil && closed(h.life.settled)() && h.life.err == nil }
+
+// wipe gives the machine, on which nothing runs, empty disks.
+func (h *Host) wipe() {
+	h.mem = vfs.NewMem()
+	h.mem.SetNow(time.Now)
+	h.wiped = true
+	h.world.Note("%s has empty disks", h.name)
 }
 
 // Failed tells whether the node itself says that it cannot go on.

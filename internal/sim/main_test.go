@@ -12,7 +12,9 @@ import (
 var (
 	oneSeed = flag.Uint64("seed", 0, "replay this one seed")
 	whole   = flag.Bool("whole", false, "with -seed: print every event")
-	fleet   = flag.Bool("fleet", false, "with -seed and TestSameSeedSameTrace: of a cluster")
+	rounds  = flag.Int("rounds", 0, "with -seed: end after so many faults")
+	skip    = flag.String("skip", "", "with -seed: rounds without their fault, with commas")
+	without = flag.String("without", "", "with -seed: features to leave out, with commas")
 	seeds   = flag.Int("seeds", 0, "how many seeds to run; 0 asks MOLDAU_EFFORT")
 )
 

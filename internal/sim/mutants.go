@@ -3,8 +3,6 @@
 package sim
 
 import (
-	"math/rand/v2"
-
 	"moldau/internal/planted"
 )
 
@@ -35,6 +33,3 @@ func Mutants() []Mutant {
 			needs: func(p Plan) bool { return p.has(DiskError) }},
 	}
 }
-
-// planOf is the plan that Run draws for a seed.
-func planOf(seed uint64) Plan { return Draw(rand.New(rand.NewPCG(seed, 2))) }

@@ -17,13 +17,13 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 				if *oneSeed != 0 {
 					seed = *oneSeed
 				}
-				if !m.needs(planOf(seed)) {
+				if !m.needs(PlanOf(seed)) {
 					continue
 				}
 				tried++
 				out := run(t, seed, Options{Wrap: m.wrap, Alter: m.alter, Whole: *whole})
 				if len(out.Broken) > 0 {
-					t.Logf("caught by seed %d, the %d. that could: %s", seed, tried, out.Broken[0])
+					t.Logf("caught by seed %d, the %d. that could: %s", seed, tried, out.Broken[0].String())
 					return
 				}
 			}

@@ -102,6 +102,19 @@ func (n *Network) Drop(host string) {
 
 // Reset ends one connection that rng picks, if there is one, as a router that forgets its state does.
 func (n *Network) Reset(rng *rand.Rand) {
+	c := n.pick(rng)
+	if c == nil {
+		return
+	}
+	n.world.Note("%s resets", c.name)
+	for _, end := range []*conn{c, c.peer} {
+		end.fail(syscall.ECONNRESET)
+		synctest.Wait()
+	}
+}
+
+// pick returns an end of a connection, nil if none is open.
+func (n *Network) pick(rng *rand.Rand) *conn {
 	n.mu.Lock()
 	var open []*conn
 	for c := range n.conns {
@@ -109,15 +122,32 @@ func (n *Network) Reset(rng *rand.Rand) {
 	}
 	n.mu.Unlock()
 	if len(open) == 0 {
-		return
+		return nil
 	}
 	slices.SortFunc(open, func(a, b *conn) int { return strings.Compare(a.name, b.name) })
-	c := open[rng.IntN(len(open))]
-	n.world.Note("%s resets", c.name)
-	for _, end := range []*conn{c, c.peer} {
-		end.fail(syscall.ECONNRESET)
-		synctest.Wait()
+	return open[rng.IntN(len(open))]
+}
+
+// Halve ends one end of a connection that rng picks, and tells the other nothing: what it still writes goes nowhere.
+func (n *Network) Halve(rng *rand.Rand) {
+	c := n.pick(rng)
+	if c == nil {
+		return
 	}
+	n.world.Note("%s is half open", c.name)
+	c.fail(syscall.ECONNRESET)
+	synctest.Wait()
+}
+
+// Open returns the ends of connections that are open.
+func (n *Network) Open() (names []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for c := range n.conns {
+		names = append(names, c.name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // listener is a place to dial.
@@ -145,6 +175,16 @@ func (l *listener) Close() error {
 		l.network.mu.Lock()
 		delete(l.network.listeners, l.address)
 		l.network.mu.Unlock()
+		for { // nobody will take these
+			select {
+			case c := <-l.arrivals:
+				c.(*conn).fail(syscall.ECONNRESET)
+				c.(*conn).peer.fail(syscall.ECONNRESET)
+				continue
+			default:
+			}
+			break
+		}
 	})
 	return nil
 }

@@ -19,6 +19,16 @@ type Partition struct {
 	number int32
 }
 
+// The topics. A topic that keeps the newest record of each key alone is compacted.
+const (
+	kept      = "orders"
+	recreated = "events"
+	byKey     = "prices"
+	contested = "races" // several clients make it and delete it
+)
+
+func (p Partition) compacted() bool { return p.topic == byKey }
+
 func (p Partition) String() string { return fmt.Sprintf("%s-%d (%v)", p.topic, p.number, p.id) }
 
 // catalogue is what clients know of topics.
@@ -68,8 +78,8 @@ func (t *catalogue) exists(p Partition) bool {
 // create makes a topic, and tries until it is there.
 func (c *client) create(ctx context.Context, topic string, configs map[string]string) {
 	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, c.topics.partitions, int16(len(c.seeds))
-	for _, name := range []string{"internal.segment.bytes", "retention.bytes", "file.delete.delay.ms", "min.insync.replicas"} {
+	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, c.topics.partitions, int16(c.replicas)
+	for _, name := range []string{"internal.segment.bytes", "retention.bytes", "file.delete.delay.ms", "min.insync.replicas", "cleanup.policy", "min.cleanable.dirty.ratio", "segment.ms"} {
 		if value, ok := configs[name]; ok {
 			t.Configs = append(t.Configs, kmsg.CreateTopicsRequestTopicConfig{Name: name, Value: &value})
 		}
@@ -213,8 +223,13 @@ func (c *client) pause(ctx context.Context, mean time.Duration) {
 
 // logStart asks where a partition starts.
 func (c *client) logStart(ctx context.Context, p Partition) (kafka.Offset, error) {
+	return c.listOffset(ctx, p, -2, kafka.NoEpoch) // EARLIEST_TIMESTAMP
+}
+
+// listOffset asks for the offset that belongs to a timestamp or to one of the numbers that mean an end of the log.
+func (c *client) listOffset(ctx context.Context, p Partition, timestamp int64, epoch kafka.Epoch) (kafka.Offset, error) {
 	entry := kmsg.NewListOffsetsRequestTopicPartition()
-	entry.Partition, entry.Timestamp = p.number, -2 // EARLIEST_TIMESTAMP
+	entry.Partition, entry.Timestamp, entry.CurrentLeaderEpoch = p.number, timestamp, int32(epoch)
 	t := kmsg.NewListOffsetsRequestTopic()
 	t.Topic = p.topic
 	t.Partitions = append(t.Partitions, entry)

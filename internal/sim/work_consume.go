@@ -14,8 +14,10 @@ import (
 
 // record is what a consumer gets.
 type record struct {
-	offset kafka.Offset
-	value  string
+	offset     kafka.Offset
+	key, value string
+	epoch      kafka.Epoch // of the leader that appended it
+	batch      uint64      // sum of the bytes of its batch
 }
 
 // consume reads partitions, a while each, and records what was at which offset.
@@ -31,7 +33,7 @@ func (c *client) consume(ctx context.Context) {
 		p := all[c.rng.IntN(len(all))]
 		for range 10 {
 			known := c.history.knowledge(p)
-			got, high, err := c.fetch(ctx, p, next[p])
+			got, end, high, err := c.fetch(ctx, p, next[p])
 			if errors.Is(err, kerr.OffsetOutOfRange) {
 				var start kafka.Offset
 				if start, err = c.logStart(ctx, p); err == nil {
@@ -44,15 +46,17 @@ func (c *client) consume(ctx context.Context) {
 				break
 			}
 			c.history.read(p, known, got, high)
-			if n := len(got); n > 0 {
-				next[p] = got[n-1].offset + 1
-			}
+			next[p] = end
+		}
+		if c.rng.IntN(2) == 0 {
+			c.askEnd(ctx, p)
 		}
 	}
 }
 
-// fetch reads from one offset and returns the records and the high watermark.
-func (c *client) fetch(ctx context.Context, p Partition, from kafka.Offset) ([]record, kafka.Offset, error) {
+// fetch reads from one offset and returns the records, where they end, which may be further on than the last of them, and the high
+// watermark.
+func (c *client) fetch(ctx context.Context, p Partition, from kafka.Offset) (got []record, end, high kafka.Offset, err error) {
 	entry := kmsg.NewFetchRequestTopicPartition()
 	entry.Partition, entry.FetchOffset, entry.PartitionMaxBytes, entry.CurrentLeaderEpoch = p.number, from, 4096, -1
 	t := kmsg.NewFetchRequestTopic()
@@ -64,47 +68,89 @@ func (c *client) fetch(ctx context.Context, p Partition, from kafka.Offset) ([]r
 	req.Topics = append(req.Topics, t)
 	resp, err := c.do(ctx, &req)
 	if err != nil {
-		return nil, -1, err
+		return nil, -1, -1, err
 	}
 	answer := resp.(*kmsg.FetchResponse)
 	if err := kerr.ErrorForCode(answer.ErrorCode); err != nil {
-		return nil, -1, err
+		return nil, -1, -1, err
 	}
 	if len(answer.Topics) == 0 {
-		return nil, -1, errors.New("an empty answer")
+		return nil, -1, -1, errors.New("an empty answer")
 	}
 	part := answer.Topics[0].Partitions[0]
 	if err := kerr.ErrorForCode(part.ErrorCode); err != nil {
-		return nil, -1, err
+		return nil, -1, -1, err
 	}
-	got, err := parse(part.RecordBatches, from)
+	got, end, err = parse(part.RecordBatches, from)
+	if err != nil && c.rot { // as with Apache Kafka nobody looks at a batch between the disk and the consumer
+		return got, end, -1, err
+	}
+	if err != nil && c.rot { // as with Apache Kafka nobody looks at a batch between the disk and the consumer
+		return got, end, -1, err
+	}
 	if err != nil {
-		c.history.fault("%v: what was fetched from %d cannot be read: %v", p, from, err)
+		c.history.fault(sound, "%v: what was fetched from %d cannot be read: %v", p, from, err)
 	}
-	return got, part.HighWatermark, nil
+	return got, end, part.HighWatermark, nil
 }
 
-// parse returns the records in whole batches, from an offset on: the first batch may begin before it.
-func parse(batches []byte, from kafka.Offset) ([]record, error) {
-	var out []record
+// parse returns the records in whole batches, from an offset on, and where the batches end: the first may begin before it.
+func parse(batches []byte, from kafka.Offset) (out []record, end kafka.Offset, err error) {
+	end = from
 	for len(batches) > 0 {
 		b, rest, err := batch.Next(batches)
 		if err != nil {
-			return out, err
+			return out, end, err
 		}
 		if err := b.VerifyCRC(); err != nil {
-			return out, fmt.Errorf("batch at %d: %w", b.BaseOffset(), err)
+			return out, end, fmt.Errorf("batch at %d: %w", b.BaseOffset(), err)
 		}
+		sum := sumOf(b)
 		err = b.Each(func(r batch.Record) error {
 			if r.Offset >= from {
-				out = append(out, record{r.Offset, string(r.Value)})
+				out = append(out, record{r.Offset, string(r.Key), string(r.Value), b.LeaderEpoch(), sum})
 			}
 			return nil
 		})
 		if err != nil {
-			return out, err
+			return out, end, err
 		}
-		batches = rest
+		batches, end = rest, b.NextOffset()
 	}
-	return out, nil
+	return out, end, nil
+}
+
+// askEnd asks the leader that the client knows where a partition ends. A topic that others make anew may be another one by then:
+// the question names no id.
+func (c *client) askEnd(ctx context.Context, p Partition) {
+	if p.topic == recreated {
+		return
+	}
+	began := c.history.began()
+	epoch := c.epochOf(ctx, p)
+	if epoch == kafka.NoEpoch {
+		return
+	}
+	end, err := c.listOffset(ctx, p, -1, epoch) // LATEST_TIMESTAMP
+	if err == nil {
+		c.history.asked(c.name, began, p, epoch, end)
+	}
+}
+
+// readAll reads a partition to its high watermark.
+func (c *client) readAll(ctx context.Context, p Partition, from kafka.Offset) ([]record, error) {
+	var all []record
+	for {
+		known := c.history.knowledge(p)
+		got, end, high, err := c.fetch(ctx, p, from)
+		if err != nil {
+			return nil, err
+		}
+		c.history.read(p, known, got, high)
+		all = append(all, got...)
+		from = end
+		if from >= high {
+			return all, nil
+		}
+	}
 }

@@ -17,6 +17,7 @@ const theGroup = "readers"
 // member takes part in a group: it joins, commits numbers for what it owns, and leaves or falls silent now and then.
 type member struct {
 	*client
+	instance   string // group.instance.id; "": it is no static member
 	id         string
 	generation int32
 	owned      []int32
@@ -51,12 +52,28 @@ func (m *member) told(err error) bool {
 		return true
 	case errors.Is(err, kerr.RebalanceInProgress):
 		m.in = false
-	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration):
+	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err, kerr.FencedInstanceID):
 		m.id, m.in = "", false
 	case errors.Is(err, kerr.UnknownServerError):
-		m.history.fault("%s: %v", m.name, err)
+		m.history.fault(sound, "%s: %v", m.name, err)
 	}
 	return false
+}
+
+// owner is who owns the member's partitions: a static member that comes back has them under another id in the same generation.
+func (m *member) owner() string {
+	if m.instance != "" {
+		return m.instance
+	}
+	return m.id
+}
+
+// static is the instance id as requests have it.
+func (m *member) static() *string {
+	if m.instance == "" {
+		return nil
+	}
+	return &m.instance
 }
 
 // send sends a request whose answer has a code.
@@ -80,7 +97,7 @@ func (m *member) join(ctx context.Context) {
 	p := kmsg.NewJoinGroupRequestProtocol()
 	p.Name = "shares"
 	req.Protocols = append(req.Protocols, p)
-	req.MemberID = m.id
+	req.MemberID, req.InstanceID = m.id, m.static()
 	code := func(r *kmsg.JoinGroupResponse) int16 { return r.ErrorCode }
 	joined, err := send(ctx, m.client, &req, code)
 	if errors.Is(err, kerr.MemberIDRequired) {
@@ -98,6 +115,7 @@ func (m *member) join(ctx context.Context) {
 func (m *member) sync(ctx context.Context, joined *kmsg.JoinGroupResponse) {
 	req := kmsg.NewSyncGroupRequest()
 	req.Version, req.Group, req.MemberID, req.Generation = 5, theGroup, m.id, m.generation
+	req.InstanceID = m.static()
 	req.ProtocolType, req.Protocol = joined.ProtocolType, joined.Protocol
 	var ids []string
 	for _, other := range joined.Members {
@@ -124,13 +142,14 @@ func (m *member) sync(ctx context.Context, joined *kmsg.JoinGroupResponse) {
 		}
 	}
 	m.in = true
-	m.history.assigned(m.generation, m.id, m.owned)
+	m.history.assigned(m.generation, m.owner(), m.owned)
 	m.world.Note("%s owns %v in generation %d", m.name, m.owned, m.generation)
 }
 
 func (m *member) beat(ctx context.Context) {
 	req := kmsg.NewHeartbeatRequest()
 	req.Version, req.Group, req.MemberID, req.Generation = 4, theGroup, m.id, m.generation
+	req.InstanceID = m.static()
 	_, err := send(ctx, m.client, &req, func(r *kmsg.HeartbeatResponse) int16 { return r.ErrorCode })
 	m.told(err)
 }
@@ -138,7 +157,7 @@ func (m *member) beat(ctx context.Context) {
 func (m *member) leave(ctx context.Context) {
 	req := kmsg.NewLeaveGroupRequest()
 	req.Version, req.Group = 3, theGroup
-	req.Members = []kmsg.LeaveGroupRequestMember{{MemberID: m.id}}
+	req.Members = []kmsg.LeaveGroupRequestMember{{MemberID: m.id, InstanceID: m.static()}}
 	_, err := send(ctx, m.client, &req, func(r *kmsg.LeaveGroupResponse) int16 { return r.ErrorCode })
 	m.told(err)
 	m.id, m.in = "", false
@@ -148,7 +167,7 @@ func (m *member) commit(ctx context.Context, partition int32) {
 	number := m.history.nextCommit(partition)
 	known := m.history.knownOfGroup(partition)
 	req := kmsg.NewOffsetCommitRequest()
-	req.Version, req.Group, req.MemberID, req.Generation = 8, theGroup, m.id, m.generation
+	req.Version, req.Group, req.MemberID, req.Generation, req.InstanceID = 8, theGroup, m.id, m.generation, m.static()
 	p := kmsg.NewOffsetCommitRequestTopicPartition()
 	p.Partition, p.Offset = partition, number
 	t := kmsg.NewOffsetCommitRequestTopic()
@@ -199,7 +218,7 @@ func (c *client) checkGroup(ctx context.Context) {
 			return c.lookAt(ctx, partition)
 		})
 		if !ok {
-			c.history.fault("the group's offset of partition %d cannot be read %v after the last fault", partition, patience)
+			c.history.fault(inTime, "the group's offset of partition %d cannot be read %v after the last fault", partition, patience)
 			return
 		}
 	}

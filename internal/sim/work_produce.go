@@ -20,11 +20,18 @@ type producer struct {
 	*client
 	next  int // number of the next record
 	large bool
+	late  late // a batch that was acked
 
 	idempotent bool
 	id         int64
 	epoch      int16
 	sequences  map[Partition]int32 // of the next record
+}
+
+// keyOf is the key of the record that holds a value: one of a few, so that compaction has something to do.
+func keyOf(value string) string {
+	told, _, _ := strings.Cut(value, padding)
+	return "key" + told[len(told)-1:]
 }
 
 // padding ends what tells a value from others.
@@ -79,17 +86,25 @@ func (p *producer) deliver(ctx context.Context, to Partition, values []string) {
 	}
 	b := batch.NewBuilder(o)
 	for i, value := range values {
-		b.Add(batch.Record{Timestamp: time.Now().UnixMilli(), Offset: int64(i), Value: []byte(value)})
+		b.Add(batch.Record{Timestamp: time.Now().UnixMilli(), Offset: int64(i), Key: []byte(keyOf(value)), Value: []byte(value)})
 	}
 	records := b.Build()
-	for ctx.Err() == nil {
+	began := p.history.began()
+	for again := false; ctx.Err() == nil; again = true {
 		offset, err := p.send(ctx, to, records)
 		switch {
 		case err == nil:
 			p.world.Note("%s produced %d to %s-%d at %d", p.name, len(values), to.topic, to.number, offset)
-			p.history.acked(to, offset, values)
+			by := p.asked
+			if again {
+				by = ""
+			}
+			p.history.acked(to, offset, values, by)
+			p.history.appended(p.name, began, to, offset, len(values))
 			if p.idempotent {
 				p.sequences[to] += int32(len(values))
+				p.repeat(ctx)
+				p.late = late{to, records, offset}
 			}
 			return
 		case errors.Is(err, kerr.OutOfOrderSequenceNumber), errors.Is(err, kerr.UnknownProducerID), errors.Is(err, kerr.InvalidProducerEpoch):
@@ -97,7 +112,7 @@ func (p *producer) deliver(ctx context.Context, to Partition, values []string) {
 			p.sequences = nil // start over under another id
 			return
 		case errors.Is(err, kerr.UnknownServerError), errors.Is(err, kerr.CorruptMessage), errors.Is(err, kerr.InvalidRecord):
-			p.history.fault("%s: produce to %v: %v", p.name, to, err)
+			p.history.fault(sound, "%s: produce to %v: %v", p.name, to, err)
 		}
 		p.world.Note("%s produce to %s-%d failed", p.name, to.topic, to.number)
 		p.rest(ctx)
@@ -107,15 +122,35 @@ func (p *producer) deliver(ctx context.Context, to Partition, values []string) {
 	}
 }
 
+// late is a batch that the network keeps, and delivers once more.
+type late struct {
+	to      Partition
+	records []byte
+	offset  kafka.Offset // at which it was acked
+}
+
+// repeat has the batch before arrive again, now and then. It is not appended a second time: the answer is the offset of the first,
+// none, or an error.
+func (p *producer) repeat(ctx context.Context) {
+	l := p.late
+	if l.records == nil || p.rng.IntN(10) > 0 || !p.topics.exists(l.to) {
+		return
+	}
+	offset, err := p.send(ctx, l.to, l.records)
+	if err == nil && offset >= 0 && offset != l.offset && !p.history.mayLose() {
+		p.history.fault(onceInOrder, "%s: a batch of %v was acked at %d, came again, and was acked at %d", p.name, l.to, l.offset, offset)
+	}
+}
+
 // once sends one batch once.
 func (p *producer) once(ctx context.Context, to Partition, values []string) error {
 	b := batch.NewBuilder(batch.BuildOptions{})
 	for i, value := range values {
-		b.Add(batch.Record{Timestamp: time.Now().UnixMilli(), Offset: int64(i), Value: []byte(value)})
+		b.Add(batch.Record{Timestamp: time.Now().UnixMilli(), Offset: int64(i), Key: []byte(keyOf(value)), Value: []byte(value)})
 	}
 	offset, err := p.send(ctx, to, b.Build())
 	if err == nil {
-		p.history.acked(to, offset, values)
+		p.history.acked(to, offset, values, p.asked)
 	}
 	return err
 }

@@ -124,6 +124,18 @@ func (w *World) Step() {
 	release()
 }
 
+// Busy tells whether something of a host is under way, on its disk or on the network.
+func (w *World) Busy(host string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name := range w.parked {
+		if strings.HasPrefix(name, "disk "+host+" ") || strings.Contains(name, ">"+host+" ") || strings.HasPrefix(name, "net "+host+">") {
+			return true
+		}
+	}
+	return false
+}
+
 // Within steps until done says so; false if that took longer than d by the world's clock.
 func (w *World) Within(d time.Duration, done func() bool) bool {
 	end := time.Now().Add(d)

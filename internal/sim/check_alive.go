@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"moldau/internal/kafka"
+)
+
+// quiet is the time after the last fault: every partition takes records and can be read to its end, before long.
+func (c *course) quiet() {
+	if !c.clients.dismiss(c.world) {
+		c.fail(inTime, "the clients do not end")
+	}
+	if c.broken() {
+		return
+	}
+	end := time.Now().Add(patience)
+	for i, p := range c.topics.all() {
+		c.check(fmt.Sprintf("checker%d", i), end, p.String(), func(ctx context.Context, checker *client) { checker.checkAlive(ctx, p) })
+	}
+	if len(c.hosts) > 1 && !c.broken() {
+		c.checkInSync()
+		c.checkReplicas()
+	}
+	if c.plan.Group {
+		c.check("auditor", time.Now().Add(patience), "the group", func(ctx context.Context, checker *client) { checker.checkGroup(ctx) })
+	}
+}
+
+// check has one client look at something.
+func (c *course) check(name string, end time.Time, what string, look func(ctx context.Context, checker *client)) {
+	done := make(chan struct{})
+	ctx, cancel := context.WithDeadline(context.Background(), end)
+	defer cancel()
+	go func() {
+		defer close(done)
+		checker := c.client(name)
+		defer checker.close()
+		look(ctx, checker)
+	}()
+	if !c.world.Within(2*patience, closed(done)) {
+		c.fail(inTime, "%s: reading it back does not end", what)
+	}
+}
+
+// checkAlive writes one record to a partition and reads all of it.
+func (c *client) checkAlive(ctx context.Context, p Partition) {
+	probe := &producer{client: c}
+	value := []string{c.name + "-0"}
+	c.history.sent(value)
+	if !c.insist(ctx, "write", func() error { return probe.once(ctx, p, value) }) {
+		c.history.fault(inTime, "%v is not writable %v after the last fault", p, patience)
+		return
+	}
+	var start kafka.Offset
+	var all []record
+	readable := c.insist(ctx, "read", func() (err error) {
+		if start, err = c.logStart(ctx, p); err == nil {
+			all, err = c.readAll(ctx, p, start) // retention may be faster: then from the start again
+		}
+		return err
+	})
+	if !readable {
+		c.history.fault(inTime, "%v can not be read from %d to its end %v after the last fault", p, start, patience)
+		return
+	}
+	c.history.ended(p, start, all)
+}
+
+// checkInSync: before long every partition has a leader and all its replicas in sync, as every node knows.
+func (c *course) checkInSync() {
+	lacking := ""
+	full := func() bool {
+		for _, h := range c.hosts {
+			for _, topic := range h.life.node.Image().Topics.All() {
+				for number, p := range topic.Partitions.All() {
+					if p.Leader == kafka.NoNode || len(p.ISR) < len(p.Replicas) || p.Reassigning() {
+						lacking = fmt.Sprintf("%s-%d on %s: leader %d, in sync %v of %v", topic.Name, number, h.name, p.Leader, p.ISR, p.Replicas)
+						return false
+					}
+				}
+			}
+		}
+		return true
+	}
+	if !c.world.Within(patience, full) {
+		c.fail(inTime, "not all are in sync %v after the last fault: %s", patience, lacking)
+	}
+}
