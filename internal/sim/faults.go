@@ -63,7 +63,9 @@ func (f Fault) fits(p Plan) bool {
 func (c *course) strike(f Fault) {
 	rng := c.rng
 	h := c.victim()
-	c.out.count(f, c.world.Busy(h.name))
+	if !f.several() {
+		c.hit(f, h)
+	}
 	switch f {
 	case CleanStop:
 		c.stop(h)
@@ -74,18 +76,21 @@ func (c *course) strike(f Fault) {
 	case Majority:
 		for _, place := range rng.Perm(c.plan.Voters)[:c.plan.Voters/2+1] {
 			if h := c.hosts[place]; h.life != nil {
+				c.hit(f, h)
 				c.die(h, true)
 			}
 		}
 	case Blackout:
 		for _, h := range c.hosts {
 			if h.life != nil {
+				c.hit(f, h)
 				c.die(h, true)
 			}
 		}
 	case Rolling:
 		for _, h := range c.hosts {
 			if h.life != nil && !c.broken() {
+				c.hit(f, h)
 				c.stop(h)
 				c.start(h)
 				c.world.Within(2*time.Second, closed(h.life.settled))
@@ -115,6 +120,12 @@ func (c *course) strike(f Fault) {
 		c.harm(h, f)
 	}
 }
+
+// several tells whether a kind of harm strikes several nodes, each of which counts.
+func (f Fault) several() bool { return f == Majority || f == Blackout || f == Rolling }
+
+// hit counts a fault, with whether something was under way where it strikes.
+func (c *course) hit(f Fault, h *Host) { c.out.count(f, c.world.Busy(h.name)) }
 
 const day = 24 * time.Hour
 

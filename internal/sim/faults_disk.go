@@ -253,6 +253,7 @@ func (c *course) relieve(h *Host) {
 func (c *course) heal() {
 	c.calm = true
 	c.world.LetGo()
+	c.network.Mend()
 	for _, h := range c.hosts { // first of all: what is expected of one disk may come true while another node starts
 		if h.life != nil {
 			h.life.disk.expect(nil)

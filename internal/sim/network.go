@@ -25,6 +25,7 @@ type Network struct {
 	listeners map[string]*listener
 	conns     map[*conn]struct{} // both ends of every open connection
 	next      int
+	halves    []*conn // whose other ends are gone; the driver's only
 }
 
 // NewNetwork returns a network on which nobody listens.
@@ -136,7 +137,17 @@ func (n *Network) Halve(rng *rand.Rand) {
 	}
 	n.world.Note("%s is half open", c.name)
 	c.fail(syscall.ECONNRESET)
+	n.halves = append(n.halves, c.peer)
 	synctest.Wait()
+}
+
+// Mend tells the ends of half-open connections that the others are gone.
+func (n *Network) Mend() {
+	for _, c := range n.halves {
+		c.fail(syscall.ECONNRESET)
+		synctest.Wait()
+	}
+	n.halves = nil
 }
 
 // Open returns the ends of connections that are open.

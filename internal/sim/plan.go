@@ -35,7 +35,7 @@ type Plan struct {
 // Draw makes a plan.
 func Draw(rng *rand.Rand) Plan {
 	one := func(in int) bool { return rng.IntN(in) == 0 }
-	p := Plan{Nodes: []int{1, 1, 1, 2, 3, 3, 3, 3, 4, 5, 7}[rng.IntN(11)], Dirs: 1, Rounds: 60 + rng.IntN(60)}
+	p := Plan{Nodes: []int{1, 1, 1, 2, 3, 3, 3, 3, 4, 5, 7}[rng.IntN(11)], Dirs: 1, Rounds: 80 + rng.IntN(60)}
 	p.Voters, p.Replicas = min(p.Nodes, []int{1, 3, 3, 5}[rng.IntN(4)]), min(p.Nodes, 3)
 	if p.Voters%2 == 0 {
 		p.Voters--
