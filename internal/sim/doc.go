@@ -17,7 +17,8 @@
 // Files: world.go (driver), network.go, disk.go, host.go (start, stop, kill, power loss), plan.go (what a seed draws), course.go (one
 // run from start to verdict), faults.go and faults_disk.go (each kind of harm), crew.go, client.go and client_route.go (who works, and
 // whom they ask), work_*.go (what they do), history.go (what they were told), check.go and check_*.go (one promise each),
-// mutants.go (planted bugs).
+// shrink.go (smaller runs that fail the same way).
+// bugs_test.go has the planted bugs.
 // TRACK_RECORD.md lists what was found.
 //
 // Not obvious:
@@ -26,6 +27,6 @@
 //   - Go cannot kill a goroutine: a dead node's seams fail for ever, what it still writes goes to a disk that nobody
 //     reads again, and the driver waits until its goroutines have left.
 //   - One release may wake several goroutines, whose order is the scheduler's. It is the same each time with one
-//     processor, no collection of garbage, no select that picks among ready cases and no iteration over a map. What is left
+//     processor, no collection of garbage but at the driver's will, no select that picks among ready cases and no iteration over a map. What is left
 //     is Go's own preemption after 10 ms without a switch, which takes a machine that is overloaded: 3 of 2,000 runs.
 package sim

@@ -10,12 +10,15 @@ import (
 )
 
 var (
-	oneSeed = flag.Uint64("seed", 0, "replay this one seed")
-	whole   = flag.Bool("whole", false, "with -seed: print every event")
-	rounds  = flag.Int("rounds", 0, "with -seed: end after so many faults")
-	skip    = flag.String("skip", "", "with -seed: rounds without their fault, with commas")
-	without = flag.String("without", "", "with -seed: features to leave out, with commas")
-	seeds   = flag.Int("seeds", 0, "how many seeds to run; 0 asks MOLDAU_EFFORT")
+	oneSeed  = flag.Uint64("seed", 0, "replay this one seed")
+	whole    = flag.Bool("whole", false, "with -seed: print every event")
+	rounds   = flag.Int("rounds", 0, "with -seed: end after so many faults")
+	skip     = flag.String("skip", "", "with -seed: rounds without their fault, with commas")
+	verdict  = flag.Bool("verdict", false, "with -seed: one line of JSON about what came of it")
+	inDisk   = flag.String("planted", "", "with -seed: a planted bug between the nodes and their disks")
+	bugNamed = flag.String("bug", "", "look for the planted bugs whose names contain this")
+	without  = flag.String("without", "", "with -seed: features to leave out, with commas")
+	seeds    = flag.Int("seeds", 0, "how many seeds to run; 0 asks MOLDAU_EFFORT")
 )
 
 // TestMain runs this package's tests under the build tag "sim", which they need, whoever started them: without the tag

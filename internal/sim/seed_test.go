@@ -106,7 +106,11 @@ func commit() string {
 func TestSeeds(t *testing.T) {
 	if *oneSeed != 0 {
 		options := asked(t)
-		o := run(t, *oneSeed, options)
+		o := run(t, *oneSeed, plantedIn(options, *inDisk))
+		if *verdict {
+			tellVerdict(o)
+			return
+		}
 		report(t, *oneSeed, options, o)
 		if *whole {
 			t.Log(strings.Join(o.Trace, "\n"))

@@ -46,6 +46,10 @@ func (p *producer) run(ctx context.Context) {
 			p.rest(ctx)
 			continue
 		}
+		if p.idempotent && p.rng.IntN(300) == 0 {
+			p.sequences = nil // it is started anew, with another id
+			continue
+		}
 		to := all[p.rng.IntN(len(all))]
 		values := make([]string, 1+p.rng.IntN(5))
 		for i := range values {

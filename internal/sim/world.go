@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
 )
+
+// collectEvery is after how many rounds of the driver memory is collected.
+const collectEvery = 10_000
 
 // traceTail is how many releases a failure prints.
 const traceTail = 2000
@@ -29,6 +33,8 @@ type World struct {
 	whole bool
 	sum   uint64 // hash of all of them
 	steps int
+
+	rounds int // of the driver
 }
 
 // NewWorld returns a world whose course follows from seed and from what runs in it.
@@ -96,6 +102,9 @@ func (w *World) Step() {
 	defer synctest.Wait()
 	time.Sleep(time.Nanosecond)
 	synctest.Wait()
+	if w.rounds++; w.rounds%collectEvery == 0 {
+		runtime.GC() // a collection at any other time would let goroutines go in another order
+	}
 	now := time.Now()
 	w.holds = slices.DeleteFunc(w.holds, func(h hold) bool { return !now.Before(h.until) })
 	w.mu.Lock()
