@@ -68,8 +68,8 @@ var bugs = []bug{
 		finds: []Promise{ackedStay, sameReplicas}},
 	{name: "a deletion of records is not journalled", file: "storage/log.go", old: "if err == nil && l.dir.journal.recall(l.tp, l.id).logStart < to {", new: "if err == nil && to < 0 {", finds: []Promise{withinBounds}},
 
-	{name: "a partition whose follower began anew is forgotten", file: "fetcher/session.go", old: "now := l.followers[f.key]; return now != nil && now.in", new: "return f.in", finds: []Promise{inTime, sameReplicas}},
-	{name: "followers tell of what is not on disk", file: "fetcher/loop.go", old: "	if waiter != nil {\n		f.syncing = waiter", new: "	if waiter != nil && l.f == nil {\n		f.syncing = waiter", finds: durability},
+	{name: "a partition whose follower began anew is forgotten", file: "fetcher/session.go", old: "now := l.followers[f.key]\n		return now != nil && now.in", new: "return f.in", finds: []Promise{inTime, sameReplicas}},
+	{name: "followers tell of what is not on disk", file: "fetcher/loop.go", old: "	if waiter != nil {\n		l.unname(f)", new: "	if waiter != nil && l.f == nil {\n		l.unname(f)", finds: durability},
 
 	{name: "a late wish for another in-sync set is granted", file: "controller/alter_partition.go", old: "case want.PartitionEpoch < p.PartitionEpoch:", new: "case want.PartitionEpoch < 0:", finds: durability},
 	{name: "whoever is there is elected", file: "controller/partitions.go", old: "if t.election == electUnclean {", new: "if t.election >= 0 {", finds: durability},

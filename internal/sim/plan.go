@@ -95,6 +95,7 @@ func (p Plan) properties(place int) string {
 	s := fmt.Sprintf(`node.id=%[2]d
 controller.listener.names=CONTROLLER
 http.listeners=
+zookeeper.listeners=
 log.index.interval.bytes=256
 log.retention.ms=-1
 log.retention.check.interval.ms=500
