@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
@@ -158,8 +159,8 @@ func appendXerialHeader(dst []byte) []byte {
 
 func appendXerialBlock(dst, chunk []byte) []byte {
 	at := len(dst)
-	dst = slices.Grow(dst, 4+snappy.MaxEncodedLen(len(chunk)))
-	block := snappy.Encode(dst[at+4:cap(dst)], chunk)
+	dst = slices.Grow(dst, 4+s2.MaxEncodedLen(len(chunk)))
+	block := s2.EncodeSnappy(dst[at+4:cap(dst)], chunk) // snappy.Encode of this library takes twice as long to make it a little smaller
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(block)))
 	return dst[:at+4+len(block)] // the block is in place already
 }
