@@ -25,8 +25,8 @@
 //     between (commitlog.TestErrorEverywhere; KAFKA-7866); deletion beyond the watermark (commitlog.TestRetention;
 //     KAFKA-5634); a full disk (commitlog.TestFullDisk, compat, TestDiskFillsAgainAndAgain); a sync that fails, then succeeds
 //     (commitlog.TestFailedSyncIsForGood, TestRecoveryAfterFailedSync, TestPlantedBugs "a failed sync is tried again",
-//     TestPowerCut); one flipped bit (commitlog.TestDamagedBatch, storage.TestOneFlippedBit). Folders that a move between
-//     directories leaves (KAFKA-16424, -13127) wait for such moves.
+//     TestPowerCut); one flipped bit (commitlog.TestDamagedBatch, storage.TestOneFlippedBit,
+//     compat.TestDamagedBatch); folders that a move between directories leaves (storage.TestMoveCrashEverywhere; KAFKA-16424, -13127).
 //   - MOLDAU_EFFORT sets the number of cuts and kills: 4 and 4 by default, 10 and 20 for "ci", 40 and 200 for "night"; and how often a
 //     disk is filled: 4, 20 and 20 times.
 //   - Disks that fill up, answer EIO or stall are here too (disk_test.go): they take the same loop-mounted filesystems.
