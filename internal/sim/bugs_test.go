@@ -58,7 +58,7 @@ var bugs = []bug{
 	{name: "leaders do not welcome who comes back", file: "replica/apply.go", old: "	s.welcome(delta, before, image)\n", new: "	_ = before\n", finds: []Promise{inTime, sameReplicas}},
 
 	{name: "a batch that comes again is not known", file: "commitlog/producers.go", old: "return sent, true", new: "return sent, false", finds: []Promise{onceInOrder}},
-	{name: "recovery begins with no producers", file: "commitlog/snapshot.go", old: "				l.producers = ps\n", new: "				l.producers = producers{}\n", finds: []Promise{onceInOrder}},
+	{name: "recovery begins with no producers", file: "commitlog/snapshot.go", old: "				l.producers = ps\n", new: "				l.producers = producers{}\n				_ = ps\n", finds: []Promise{onceInOrder}},
 	{name: "sequences have gaps, and none is a duplicate", file: "commitlog/producers.go", old: "for _, sent := range p.sent[:p.known] {", new: "for _, sent := range p.sent[:0] {", finds: []Promise{onceInOrder}},
 	{name: "what recovery has read is not synced", file: "commitlog/recover.go", old: "if r.report.TruncatedBytes > 0 || r.touched || r.report.ScannedBytes > 0 && !o.DeferSync {", new: "if r.report.TruncatedBytes < 0 {",
 		finds: durability},
