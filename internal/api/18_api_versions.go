@@ -16,6 +16,9 @@ func (a *API) apiVersions(r *server.Request) server.Reply {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	resp.FinalizedFeaturesEpoch = -1
 	if err := a.checkApiVersions(req); err != nil {
+		if err == kerr.RebootstrapRequired { // an address has changed hands
+			a.o.Logger.Info("a client took this node for another", "client", r.ClientID(), "remote", r.Conn.RemoteAddr(), "cluster", *req.ClusterID, "node", req.NodeID)
+		}
 		resp.ErrorCode = err.Code
 		return r.Answer(resp)
 	}

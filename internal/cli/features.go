@@ -13,22 +13,31 @@ import (
 	"moldau/internal/metadata"
 )
 
-// featuresCommand is Kafka's kafka-features.sh (FeatureCommand), for what can be asked.
+// featuresCommand is Kafka's kafka-features.sh (FeatureCommand).
 func (a *app) featuresCommand() *cobra.Command {
 	var node int32
-	cmd, c := a.tool("features describe", "Tell which features a cluster has, and at which level", "  moldau features describe", nil)
+	var f featureFlags
+	cmd, c := a.tool("features describe|upgrade|downgrade|disable", "Tell and change which features a cluster has, and at which level",
+		"  moldau features describe\n  moldau features upgrade --release-version 4.1 --dry-run\n  moldau features disable --feature eligible.leader.replicas.version", nil)
+	f.add(cmd.Flags())
 	cmd.Flags().Int32Var(&node, "node-id", -1, "ask this `node`, not just any")
 	onlyBrokers(cmd.Flags())
 	cmd.Args = usage(cobra.ExactArgs(1))
-	cmd.ValidArgs = []string{"describe"}
+	cmd.ValidArgs = []string{"describe", "upgrade", "downgrade", "disable"}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch args[0] {
 		case "describe":
 			return a.on(cmd.Context(), c, func(ctx context.Context, cl *client) error { return a.describeFeatures(ctx, cl, c, node) })
-		case "upgrade", "downgrade", "disable", "version-mapping", "feature-dependencies":
-			return &failure{exitUsage, fmt.Errorf("%s is not served by this version: levels are what `moldau storage format` gave a cluster", args[0])}
+		case "upgrade", "downgrade", "disable":
+			updates, err := f.updates(args[0])
+			if err != nil {
+				return &failure{exitUsage, err}
+			}
+			return a.on(cmd.Context(), c, func(ctx context.Context, cl *client) error {
+				return a.updateFeatures(ctx, cl, c, args[0], updates, f.dryRun)
+			})
 		}
-		return &failure{exitUsage, fmt.Errorf("%q: want describe", args[0])}
+		return &failure{exitUsage, fmt.Errorf("%q: want describe, upgrade, downgrade or disable", args[0])}
 	}
 	return cmd
 }

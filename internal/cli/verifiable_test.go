@@ -59,8 +59,22 @@ func TestFeaturesTool(t *testing.T) {
 	if _, one, _ := c.run("", "features", "describe", "--node-id", "1"); regexp.MustCompile(`Epoch: \d+`).ReplaceAllString(one, "") != regexp.MustCompile(`Epoch: \d+`).ReplaceAllString(out, "") {
 		t.Errorf("node 1 says:\n%s", one)
 	}
-	c.fails(t, exitUsage, "upgrade is not served", "features", "upgrade")
 	c.fails(t, exitUsage, "want describe", "features", "x")
+	c.fails(t, exitUsage, "upgrade needs --feature", "features", "upgrade")
+	c.fails(t, exitUsage, "want name=level", "features", "upgrade", "--feature", "metadata.version")
+	c.fails(t, exitUsage, "want a name alone", "features", "disable", "--feature", "metadata.version=1")
+	c.fails(t, exitUsage, "more than once", "features", "upgrade", "--feature", "a=1", "--feature", "a=2")
+	c.fails(t, exitUsage, "no metadata.version that is known", "features", "upgrade", "--release-version", "9.9")
+	c.fails(t, exitFailure, "", "features", "upgrade", "--feature", "metadata.version=99")
+	for _, step := range []struct{ args, want string }{
+		{"disable --feature eligible.leader.replicas.version --dry-run", "eligible.leader.replicas.version can be disabled.\n"},
+		{"disable --feature eligible.leader.replicas.version", "eligible.leader.replicas.version was disabled.\n"},
+		{"upgrade --feature eligible.leader.replicas.version=1", "eligible.leader.replicas.version was upgraded to 1.\n"},
+	} {
+		if code, out, errs := c.run("", "features", strings.Fields(step.args)...); code != exitOK || out != step.want {
+			t.Errorf("features %s: exit code %d\n%s%s", step.args, code, out, errs)
+		}
+	}
 }
 
 func TestLatencyTool(t *testing.T) {

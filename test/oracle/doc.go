@@ -15,7 +15,7 @@
 //
 // Files: oracle_test.go (the tests), book_test.go (the files of questions and answers), stage_test.go (the verbs of a
 // scene), conn_test.go (asking), fields_test.go (JSON to requests), show_test.go (what an answer says), forms_test.go
-// (malformed requests), settings_test.go (settings).
+// (malformed requests), settings_test.go (settings), random_test.go (random sequences).
 //
 // Not obvious: answers are shown without what differs from run to run (ids, times, ports, texts of errors) and arrays are
 // sorted, because Apache Kafka orders many of them by its hash maps.

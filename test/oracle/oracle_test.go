@@ -83,13 +83,7 @@ func TestScenes(t *testing.T) {
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			book := readBook(t, path)
-			compareBook(t, path, func() []*entry { return book }, func(s *stage, said func(*entry, answers)) {
-				for _, e := range book {
-					if e.line != "" {
-						said(e, s.play(e))
-					}
-				}
-			})
+			compareBook(t, path, func() []*entry { return book }, playBook(&book))
 		})
 	}
 }

@@ -127,6 +127,9 @@ func records(data []byte) string {
 	var parts []string
 	for rest := data; len(rest) > 0; {
 		b, after, err := batch.Next(rest)
+		if err != nil && parts != nil {
+			break // Apache Kafka sends the beginning of the batch that does not fit
+		}
 		if err != nil {
 			return strconv.Quote(string(data))
 		}

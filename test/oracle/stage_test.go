@@ -23,32 +23,42 @@ import (
 //	group GROUP                                 waits for its coordinator
 //	idempotent                                  waits until producers get ids
 //	await TOPIC, gone TOPIC                     wait until a topic is there, or is not
+//	client N                                    the next questions come from client N, on a connection of its own
 //	reconnect                                   the next question comes on a new connection
 //	ask API [VERSIONS] [keep FIELD]: QUESTION   the request's fields as JSON below, in each version that both serve
 //
 // In fields "$v" stands for the version, "$FIELD" for what was kept of the answer of the same version, a topic's name for
 // its id where an id belongs, and "records 3 gzip" for a batch.
 type stage struct {
-	t      *testing.T
-	c      *conn
-	ranges ranges
-	ids    map[string][16]byte
-	kept   map[int16]map[string]any
+	t       *testing.T
+	c       *conn
+	clients map[string]*conn // by name, once there is more than one
+	ranges  ranges
+	began   time.Time
+	batches int
+	ids     map[string][16]byte
+	kept    map[int16]map[string]any
 }
 
 func newStage(t *testing.T, address string, r ranges) *stage {
-	s := &stage{t: t, c: &conn{address: address}, ranges: r, ids: map[string][16]byte{}, kept: map[int16]map[string]any{}}
+	s := &stage{t: t, c: &conn{address: address}, ranges: r, began: time.Now(), ids: map[string][16]byte{}, kept: map[int16]map[string]any{}}
 	t.Cleanup(s.c.close)
 	s.untilBrokerIsThere()
 	return s
 }
 
+// now is the time for the next batch: no two have the same, however fast they come.
+func (s *stage) now() time.Time {
+	s.batches++
+	return s.began.Add(time.Duration(s.batches) * time.Millisecond)
+}
+
 // until asks again and again until ready, as brokers become ready one thing after another.
 func (s *stage) until(what string, ready func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(2 * patience); !ready(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(8 * patience); !ready(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("%s: not in %v", what, 2*patience)
+			s.t.Fatalf("%s: not in %v", what, 8*patience)
 		}
 	}
 }
@@ -83,6 +93,8 @@ func (s *stage) play(e *entry) answers {
 		s.await(words[1])
 	case "gone":
 		s.until(words[1]+" is gone", func() bool { return s.topic(words[1]).ErrorCode == kerr.UnknownTopicOrPartition.Code })
+	case "client":
+		s.client(words[1])
 	case "reconnect":
 		s.c.close()
 	case "ask":
@@ -115,7 +127,7 @@ func (s *stage) ask(e *entry) answers {
 	said := answers{}
 	for v := versions.from; v <= versions.to; v++ {
 		req := requestByName(strings.Fields(command)[0])
-		f := fields{ids: s.ids, now: time.Now(), kept: func(name string) (any, bool) { value, ok := s.kept[v][name]; return value, ok }}
+		f := fields{ids: s.ids, now: s.now(), kept: func(name string) (any, bool) { value, ok := s.kept[v][name]; return value, ok }}
 		if err := f.fill(req, strings.ReplaceAll(e.input, "$v", strconv.Itoa(int(v)))); err != nil {
 			s.t.Fatalf("%s: %v", e.line, err)
 		}
@@ -228,7 +240,7 @@ func (s *stage) produce(topic, partition, spec string) {
 	s.t.Helper()
 	req := kmsg.NewPtrProduceRequest()
 	in := fmt.Sprintf(`{"Acks": -1, "TimeoutMillis": 30000, "Topics": [{"Topic": %q, "Partitions": [{"Partition": %s, "Records": "records %s"}]}]}`, topic, partition, spec)
-	if err := (fields{now: time.Now()}).fill(req, in); err != nil {
+	if err := (fields{now: s.now()}).fill(req, in); err != nil {
 		s.t.Fatal(err)
 	}
 	if code := s.c.must(s.t, req, 9).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode; code != 0 {
