@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -71,6 +73,19 @@ func (g *team) join(t *testing.T, name string, static bool) *mate {
 	if static {
 		options = append(options, kgo.InstanceID(name))
 	}
+	log := filepath.Join(g.c.dir, fmt.Sprintf("%s-%s.log", g.group, name)) // of all who had that name
+	said, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = said.Close()
+		if t.Failed() {
+			text, _ := os.ReadFile(log)
+			t.Logf("%s of group %s says:\n%s", name, g.group, last(string(text), 12000))
+		}
+	})
+	options = append(options, kgo.WithLogger(kgo.BasicLogger(said, kgo.LogLevelInfo, func() string { return time.Now().Format("15:04:05.000 ") })))
 	m.cl = g.c.client(t, options...)
 	m.over.Go(func() { m.work(ctx) })
 	t.Cleanup(m.leave)
@@ -137,7 +152,7 @@ func (m *mate) handle(records []*kgo.Record) {
 	for _, r := range records {
 		if floor, first := m.floor[r.Partition]; first {
 			if r.Offset < floor {
-				g.faults = append(g.faults, fmt.Sprintf("%s begins partition %d at %d, and %d was committed before it got it", m.name, r.Partition, r.Offset, floor))
+				g.faults = append(g.faults, fmt.Sprintf("%s begins partition %d at %d of leader epoch %d, and %d was committed before it got it, %s", m.name, r.Partition, r.Offset, r.LeaderEpoch, floor, time.Now().Format("15:04:05.000")))
 			}
 			delete(m.floor, r.Partition)
 		}
@@ -326,13 +341,16 @@ func TestGroupOverCoordinatorPause(t *testing.T) {
 func TestGroupOfStaticMembers(t *testing.T) {
 	thorough(t)
 	c := start(t, 3, groupSettings...)
-	c.create(t, "orders", 6, 3, nil)
+	members := scale(2, 30)
+	c.create(t, "orders", int32(3*members), 3, nil)
 	c.inSync(t, "orders", 3)
-	l := c.produce(t, "orders", 6)
+	l := c.produce(t, "orders", int32(3*members))
 	g := c.team("audit", "orders", kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.SessionTimeout(10*time.Second))
-	g.join(t, "anna", true)
+	for i := range members - 1 {
+		g.join(t, "anna"+strconv.Itoa(i), true)
+	}
 	second := g.join(t, "bela", true)
-	eventually(t, 30*time.Second, "both have partitions", func() error {
+	eventually(t, time.Minute, "all have partitions", func() error {
 		if held := second.holds(); len(held) != 3 {
 			return fmt.Errorf("bela holds %v", held)
 		}
@@ -402,11 +420,11 @@ func TestOffsetsOfManyCommits(t *testing.T) {
 	thorough(t)
 	c := start(t, 3)
 	c.create(t, "orders", 20, 3, nil)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(scale(2, 15))*time.Minute)
 	defer cancel()
 	cl := c.client(t)
 	admin := kadm.NewClient(cl)
-	const commits = 5_000
+	commits := scale(5_000, 200_000)
 	var work sync.WaitGroup
 	var mu sync.Mutex
 	var failed error

@@ -93,9 +93,10 @@ func (c *cluster) join(t *testing.T, id int, properties ...string) *process {
 // else leads sees no other error (row 20).
 func TestControlledShutdown(t *testing.T) {
 	c := start(t, 3)
-	c.create(t, "orders", 6, 3, nil)
+	partitions := int32(scale(6, 600))
+	c.create(t, "orders", partitions, 3, nil)
 	c.inSync(t, "orders", 3)
-	l := c.produce(t, "orders", 6, kgo.RecordRetries(3)) // franz-go does not count NOT_LEADER against them once it has learnt of another leader
+	l := c.produce(t, "orders", partitions, kgo.RecordRetries(3)) // franz-go does not count NOT_LEADER against them once it has learnt of another leader
 	for _, id := range c.ids() {
 		l.await(t, 200)
 		l.longestGap()
