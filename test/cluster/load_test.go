@@ -50,6 +50,7 @@ type load struct {
 	acked  map[int32]map[int64]string // partition → offset → value
 	count  int
 	failed int
+	why    error // of the last that failed
 	last   time.Time
 	gap    time.Duration // longest time between two acknowledgements
 }
@@ -97,6 +98,7 @@ func (l *load) note(r *kgo.Record, err error) {
 	defer l.mu.Unlock()
 	if err != nil {
 		l.failed++
+		l.why = err
 		return
 	}
 	now := time.Now()
@@ -121,7 +123,7 @@ func (l *load) await(t *testing.T, n int) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.count < want {
-			return fmt.Errorf("%d of %d, %d failed", l.count, want, l.failed)
+			return fmt.Errorf("%d of %d, %d failed: %v", l.count, want, l.failed, l.why)
 		}
 		return nil
 	})

@@ -120,7 +120,7 @@ func TestControlledShutdown(t *testing.T) {
 	}
 	l.check(t, c)
 	if l.failed > 0 {
-		t.Errorf("%d records failed", l.failed)
+		t.Errorf("%d records failed: %v", l.failed, l.why)
 	}
 }
 
