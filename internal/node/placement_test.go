@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/batch"
@@ -140,4 +141,17 @@ func TestReplacedDiskIsFilledAgain(t *testing.T) {
 	fresh := startAll(t, properties[2:], []*vfs.Mem{vfs.NewMem()})
 	nodes[2] = fresh[0]
 	inSync(100)
+}
+
+// TestDeleteTopicEnable: delete.topic.enable=false is obeyed.
+func TestDeleteTopicEnable(t *testing.T) {
+	n := start(t, options(t, base+"delete.topic.enable=false\n", vfs.NewMem()))
+	defer stop(t, n)
+	createTopic(t, n, "orders")
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.Version, req.TimeoutMillis, req.TopicNames = 5, 10000, []string{"orders"}
+	resp := ask[*kmsg.DeleteTopicsResponse](t, n, "PLAINTEXT", req)
+	if len(resp.Topics) != 1 || resp.Topics[0].ErrorCode != kerr.TopicDeletionDisabled.Code {
+		t.Errorf("%+v", resp.Topics)
+	}
 }

@@ -74,6 +74,7 @@ func (n *Node) controllerConfig() controller.Config {
 		UncleanLeaderElection:    defaults.UncleanLeaderElection,
 		SessionTimeoutMs:         int64(n.cfg.Session.TimeoutMs),
 		ReviveIntervalMs:         n.cfg.Balance.UncleanMs,
+		TopicDeletionDisabled:    !n.cfg.Requests.DeleteTopicEnabled,
 		InternalFactors:          map[string]int16{group.Topic: n.cfg.Groups.ReplicationFactor, znode.Topic: n.cfg.Groups.ReplicationFactor},
 		InitialMetadataVersion:   metadata.MaxMetadataVersion,
 		InitialFeatures:          []metadata.FeatureLevelRecord{{Name: metadata.FeatureEligibleLeaderReplicas, FeatureLevel: 1}},

@@ -247,3 +247,17 @@ func TestMoveAcrossDeletedRecords(t *testing.T) {
 		t.Errorf("it arrives as [%d, %d)", p.LogStart(), p.LogEnd())
 	}
 }
+
+// TestProducersOfAFollower: a follower tells of producers too, as in Apache Kafka.
+func TestProducersOfAFollower(t *testing.T) {
+	w := newMovingWorld(t)
+	defer w.stop(true)
+	p := w.lead("t")
+	w.apply(&metadata.RegisterBrokerRecord{BrokerID: 2}, partitionRecord("t", 1, 2, []kafka.NodeID{2}, self))
+	if _, follows := p.Follows(); !follows {
+		t.Fatal("it does not follow")
+	}
+	if _, err := p.Producers(); err != nil {
+		t.Error(err)
+	}
+}

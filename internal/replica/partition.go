@@ -126,9 +126,9 @@ func (p *Partition) Dir() *storage.Directory {
 	return nil
 }
 
-// Producers returns the idempotent producers that the leader remembers; NOT_LEADER_OR_FOLLOWER elsewhere.
+// Producers returns the idempotent producers that this replica remembers, a follower too. Mirrors Partition.activeProducerState.
 func (p *Partition) Producers() ([]commitlog.ProducerState, error) {
-	a, err := p.leading(kafka.NoEpoch)
+	a, err := p.here(kafka.NoEpoch)
 	if err != nil {
 		return nil, err
 	}
