@@ -33,15 +33,18 @@ import org.apache.kafka.common.test.api.Type;
 import org.apache.kafka.server.fault.FaultHandlerException;
 
 /**
- * A cluster of processes, made for one test and removed after it. Node 0 is broker and controller, the others are brokers.
- * Each gets the properties that the test asks for. A test that wants more nodes than there may be gets what there may be, and
+ * A cluster of processes, made for one test and removed after it: one node that is both broker and controller, or, where several
+ * brokers may be had, a controller and brokers, so that a test can stop any broker, as it can where Apache Kafka's controller
+ * and broker of one id are objects in one process. Each gets the properties that the test asks for. A test that wants more nodes than there may be gets what there may be, and
  * replication factors that fit.
  */
 final class OutsideCluster implements ClusterInstance {
     private static final long READY_MS = 30_000;
+    private static final int CONTROLLER_ID = Launch.nodes() > 1 ? 3000 : 0; // 3000 as in Apache Kafka's
 
     private final ClusterConfig config;
-    private final Map<Integer, OutsideNode> nodes = new TreeMap<>();
+    private final Map<Integer, OutsideNode> nodes = new TreeMap<>(); // the brokers
+    private OutsideNode controllerNode; // null: node 0 is it
     private Path dir;
     private int controllerPort;
     private boolean stopped;
@@ -58,6 +61,10 @@ final class OutsideCluster implements ClusterInstance {
         try {
             dir = Files.createTempDirectory("moldau-foreign");
             controllerPort = freePort();
+            if (CONTROLLER_ID > 0) {
+                controllerNode = new OutsideNode(CONTROLLER_ID, controllerPort, properties(CONTROLLER_ID, controllerPort), dir);
+                controllerNode.start();
+            }
             for (int id = 0; id < size(); id++) {
                 int port = freePort();
                 nodes.put(id, new OutsideNode(id, port, properties(id, port), dir));
@@ -85,12 +92,22 @@ final class OutsideCluster implements ClusterInstance {
         String client = config.brokerListenerName().value();
         String controller = config.controllerListenerName().value();
         Properties p = new Properties();
-        p.put("process.roles", id == 0 ? "broker,controller" : "broker");
+        List<String> roles = new ArrayList<>();
+        List<String> listeners = new ArrayList<>();
+        if (id < size()) {
+            roles.add("broker");
+            listeners.add(client + "://localhost:" + port);
+            p.put("advertised.listeners", client + "://localhost:" + port);
+            p.put("inter.broker.listener.name", client);
+        }
+        if (id == CONTROLLER_ID) {
+            roles.add("controller");
+            listeners.add(controller + "://localhost:" + controllerPort);
+        }
+        p.put("process.roles", String.join(",", roles));
+        p.put("listeners", String.join(",", listeners));
         p.put("node.id", Integer.toString(id));
-        p.put("controller.quorum.voters", "0@localhost:" + controllerPort);
-        p.put("listeners", client + "://localhost:" + port + (id == 0 ? "," + controller + "://localhost:" + controllerPort : ""));
-        p.put("advertised.listeners", client + "://localhost:" + port);
-        p.put("inter.broker.listener.name", client);
+        p.put("controller.quorum.voters", CONTROLLER_ID + "@localhost:" + controllerPort);
         p.put("controller.listener.names", controller);
         p.put("listener.security.protocol.map", client + ":" + config.brokerSecurityProtocol().name + "," + controller + ":" + config.controllerSecurityProtocol().name);
         p.put("log.dirs", IntStream.range(0, config.numDisksPerBroker()).mapToObj(d -> dir.resolve("node" + id + "-" + d).toString()).collect(Collectors.joining(",")));
@@ -121,6 +138,9 @@ final class OutsideCluster implements ClusterInstance {
     public void stop() {
         stopped = true;
         nodes.values().forEach(OutsideNode::kill);
+        if (controllerNode != null) {
+            controllerNode.kill();
+        }
         if (dir == null) {
             return;
         }
@@ -235,7 +255,7 @@ final class OutsideCluster implements ClusterInstance {
 
     @Override
     public Set<Integer> controllerIds() {
-        return new TreeSet<>(Set.of(0));
+        return new TreeSet<>(Set.of(CONTROLLER_ID));
     }
 
     @Override
