@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
+	"syscall"
 
 	"moldau/internal/batch"
 	"moldau/internal/vfs"
@@ -89,7 +91,7 @@ func (c *course) damage(h *Host) {
 		content[c.rng.IntN(len(content))] ^= byte(1 + c.rng.IntN(255))
 		err = rewrite(h.mem, path, content)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, syscall.ENOSPC) { // a full disk has cut the file off, which is harm enough
 		c.fail(sound, "harm %s: %v", path, err)
 	}
 }
