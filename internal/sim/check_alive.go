@@ -48,9 +48,13 @@ func (c *course) check(name string, end time.Time, what string, look func(ctx co
 // checkAlive writes one record to a partition and reads all of it.
 func (c *client) checkAlive(ctx context.Context, p Partition) {
 	probe := &producer{client: c}
-	value := []string{c.name + "-0"}
-	c.history.sent(value)
-	if !c.insist(ctx, "write", func() error { return probe.once(ctx, p, value) }) {
+	write := func() error {
+		value := []string{fmt.Sprintf("%s-%d", c.name, probe.next)} // another each time: the one before may have been written
+		probe.next++
+		c.history.sent(value)
+		return probe.once(ctx, p, value)
+	}
+	if !c.insist(ctx, "write", write) {
 		c.history.fault(inTime, "%v is not writable %v after the last fault", p, patience)
 		return
 	}
