@@ -116,6 +116,7 @@ func (s *Set) put(t *metadata.Topic, partition int32, reg *metadata.PartitionReg
 		epoch:       reg.PartitionEpoch,
 		replicas:    reg.Replicas,
 		isr:         reg.ISR,
+		relied:      slices.Contains(slices.Concat(reg.ISR, reg.ELR, reg.LastKnownELR), s.o.NodeID),
 		dir:         reg.Directory(s.o.NodeID),
 		minISR:      min(set.minISR, len(reg.Replicas)),
 		config:      set.log,

@@ -455,6 +455,16 @@ func TestPlacements(t *testing.T) {
 	if got := w.set.Placements(); len(got) != 0 {
 		t.Fatalf("a replica that has its records says that it is in %v", got)
 	}
+	// One that nobody relies on does say it: it was made on a new disk, and the run ended before the controller heard of it.
+	r.PartitionEpoch, r.Leader, r.ISR, r.Replicas = 3, 2, []kafka.NodeID{2}, []kafka.NodeID{2, self}
+	r.Directories = []kafka.DirID{kafka.NewUUID(), kafka.NewUUID()}
+	w.apply(r)
+	w.settle(p.tp)
+	if got := w.set.Placements(); len(got) != 1 || got[0] != (Placement{p.tp, p.id, dir}) {
+		t.Fatalf("a replica that is out of sync must say where it is: %v", got)
+	}
+	r.PartitionEpoch, r.Leader, r.ISR, r.Replicas, r.Directories = 4, self, []kafka.NodeID{self}, []kafka.NodeID{self}, []kafka.DirID{dir}
+	w.apply(r)
 	q := w.lead("u")
 	w.apply(&metadata.RemoveTopicRecord{TopicID: q.id})
 	w.settle(q.tp)

@@ -46,9 +46,10 @@ func (s *Set) tellPlace(p *Partition) {
 	if t.gone || a.log == nil || a.log.Dir().ID() == t.dir {
 		return
 	}
-	if !a.log.Made() && !s.mayBeIn(t.dir) {
+	if !a.log.Made() && !s.mayBeIn(t.dir) && t.relied {
 		// A replica whose directory is gone is taken for one that begins anew, and loses its seat in the in-sync set. This
-		// one has its records, so it must not say what would be taken for that.
+		// one has its records, so it must not say what would be taken for that. One that nobody relies on has nothing to
+		// lose: it may have been made on a new disk in the run before this one, which ended before the controller heard of it.
 		s.o.Logger.Error("replica lies in another directory than the metadata say, and that one is not here any more; put its records back "+
 			"under the directory id that the metadata know, or let the replica be made anew by removing its folder",
 			"partition", p.tp.String(), "directory", a.log.Dir().Path(), "metadataDirectoryID", t.dir)
