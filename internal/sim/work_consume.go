@@ -85,9 +85,6 @@ func (c *client) fetch(ctx context.Context, p Partition, from kafka.Offset) (got
 	if err != nil && c.rot { // as with Apache Kafka nobody looks at a batch between the disk and the consumer
 		return got, end, -1, err
 	}
-	if err != nil && c.rot { // as with Apache Kafka nobody looks at a batch between the disk and the consumer
-		return got, end, -1, err
-	}
 	if err != nil {
 		c.history.fault(sound, "%v: what was fetched from %d cannot be read: %v", p, from, err)
 	}
