@@ -25,19 +25,27 @@ func (h *History) began() int64 {
 // logOp is an append that was acked, or the answer to the question where a partition ends.
 type logOp struct {
 	ask   bool
-	epoch kafka.Epoch  // of the leader
+	again bool         // the append was sent more than once
+	epoch kafka.Epoch  // of the leader that answered or that appended
 	base  kafka.Offset // of what was appended
 	end   kafka.Offset // behind that, or the answer
 }
 
 // logState is the committed part of a partition.
 type logState struct {
-	epoch kafka.Epoch
-	end   kafka.Offset
+	epoch kafka.Epoch  // of the last leader that is known to have committed something, or to have told an end
+	end   kafka.Offset // up to which it is known that leaders of this epoch and later ones have it
+	acked kafka.Offset // behind the last append, or end
 }
 
 // logModel: acked appends follow one another, and nobody is told of an end before one that was known, unless by a leader of an
-// earlier epoch, which does not know that it is over.
+// earlier epoch, which does not know that it is over: Apache Kafka's leaders hold no lease.
+//
+// An append that was sent once is acked by the leader that made it, in its own epoch. Not so one that was sent again: the leader
+// that made it may be deposed while nobody else has it, another leader may truthfully tell an end before it, and when the first is
+// elected again, from the in-sync set or the eligible leader replicas (KIP-966), its log has the records still, under their old
+// epoch, and the producer hears of them as duplicates. In which epoch they were committed nobody is told, so until something
+// later is known a leader of any may be one that was deposed before.
 func logModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return logState{epoch: -1} },
@@ -46,17 +54,23 @@ func logModel() porcupine.Model {
 			switch {
 			case op.ask && op.epoch < s.epoch:
 				return true, s
-			case op.ask && op.end < s.end, !op.ask && (op.base < s.end || op.epoch < s.epoch):
+			case op.ask && op.end < s.end, !op.ask && op.base < s.acked:
+				return false, s
+			case op.ask:
+				return true, logState{op.epoch, op.end, max(s.acked, op.end)}
+			case op.again:
+				return true, logState{max(s.epoch, op.epoch), s.end, op.end}
+			case op.epoch < s.epoch:
 				return false, s
 			}
-			return true, logState{op.epoch, op.end}
+			return true, logState{op.epoch, op.end, op.end}
 		},
 	}
 }
 
-// appended notes an append that was acked.
-func (h *History) appended(client string, began int64, p Partition, base kafka.Offset, n int) {
-	h.note(client, began, p, logOp{base: base, end: base + kafka.Offset(n)})
+// appended notes an append that was acked, and whether it was sent more than once.
+func (h *History) appended(client string, began int64, p Partition, base kafka.Offset, n int, again bool) {
+	h.note(client, began, p, logOp{again: again, base: base, end: base + kafka.Offset(n)})
 }
 
 // asked notes what a client was told when it asked the leader of an epoch for the end.

@@ -104,7 +104,7 @@ func (p *producer) deliver(ctx context.Context, to Partition, values []string) {
 				by = ""
 			}
 			p.history.acked(to, offset, values, by)
-			p.history.appended(p.name, began, to, offset, len(values))
+			p.history.appended(p.name, began, to, offset, len(values), again)
 			if p.idempotent {
 				p.sequences[to] += int32(len(values))
 				p.repeat(ctx)
