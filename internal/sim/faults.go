@@ -140,7 +140,7 @@ func (c *course) stop(h *Host) {
 // wipe gives a node that has no vote empty disks. Everything that it has is also elsewhere.
 func (c *course) wipe() {
 	h := c.hosts[c.plan.Voters+c.rng.IntN(c.plan.Nodes-c.plan.Voters)]
-	if !c.spare(h) {
+	if !c.spare(h, func(string) bool { return true }) {
 		return
 	}
 	if h.life != nil {
@@ -150,8 +150,8 @@ func (c *course) wipe() {
 	c.revive(h)
 }
 
-// spare tells whether every partition has an in-sync replica without a node, as the controller knows it.
-func (c *course) spare(without *Host) bool {
+// spare tells whether every partition of some topics has an in-sync replica without a node, as the controller knows it.
+func (c *course) spare(without *Host, of func(topic string) bool) bool {
 	var newest *Host
 	for _, h := range c.hosts {
 		if h.serves() && (newest == nil || h.life.node.Image().Offset > newest.life.node.Image().Offset) {
@@ -161,7 +161,10 @@ func (c *course) spare(without *Host) bool {
 	if newest == nil {
 		return false
 	}
-	for _, topic := range newest.life.node.Image().Topics.All() {
+	for name, topic := range newest.life.node.Image().Topics.All() {
+		if !of(name) {
+			continue
+		}
 		for _, p := range topic.Partitions.All() {
 			if slices.Contains(p.Replicas, without.id) && !slices.ContainsFunc(p.ISR, func(id kafka.NodeID) bool { return id != without.id }) {
 				return false

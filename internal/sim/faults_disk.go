@@ -173,14 +173,15 @@ type rotten struct {
 	folders map[string]bool
 }
 
-// replace is what an operator does about a damaged replica: the node is stopped, the folder goes, and it is copied anew.
+// replace is what an operator does about a damaged replica: the node is stopped, the folder goes, and it is copied anew. Only
+// the topic that rots has to be elsewhere: of another one the node may have the only replica, and keeps it.
 func (c *course) replace() {
 	if c.rotten == nil || len(c.rotten.folders) == 0 {
 		return
 	}
 	h := c.rotten.host
-	if !c.world.Within(patience, func() bool { return c.spare(h) }) {
-		c.fail(inTime, "nobody but %s is in sync %v after the last fault", h.name, patience)
+	if !c.world.Within(patience, func() bool { return c.spare(h, func(topic string) bool { return topic == kept }) }) {
+		c.fail(inTime, "nobody but %s is in sync for %s %v after the last fault", h.name, kept, patience)
 		return
 	}
 	c.stop(h)
