@@ -116,6 +116,7 @@ func (s *Set) put(t *metadata.Topic, partition int32, reg *metadata.PartitionReg
 		epoch:       reg.PartitionEpoch,
 		replicas:    reg.Replicas,
 		isr:         reg.ISR,
+		elr:         reg.ELR,
 		relied:      slices.Contains(slices.Concat(reg.ISR, reg.ELR, reg.LastKnownELR), s.o.NodeID),
 		dir:         reg.Directory(s.o.NodeID),
 		minISR:      min(set.minISR, len(reg.Replicas)),
@@ -188,16 +189,18 @@ func (p *Partition) retarget(next *target) {
 		releaseAll(chains)
 		return
 	}
-	var chain *Waiter
+	var chain, low *Waiter
 	a, err := p.leading(kafka.NoEpoch)
 	if err == nil {
 		chain = p.advanceLocked(a)
+		low = p.forLowWatermark.reach(p.lowWatermarkLocked(a))
 	}
 	p.mu.Unlock()
 	if err == nil {
 		a.log.NoteChange()
 	}
 	release(chain)
+	release(low)
 }
 
 // reconcile does what retarget left: it runs on a worker, one at a time for a partition name, and always acts on the

@@ -55,7 +55,7 @@ func (s *clusterScript) run() string {
 		if replicas == nil {
 			replicas = []kafka.NodeID{1, 2, 3}
 		}
-		s.elect(s.nodesOf("to"), kafka.Epoch(s.int("epoch")), kafka.NodeID(s.int("leader")), replicas, s.nodesOf("isr"), s.minISR)
+		s.elect(s.nodesOf("to"), kafka.Epoch(s.int("epoch")), kafka.NodeID(s.int("leader")), replicas, s.nodesOf("isr"), s.nodesOf("elr"), s.minISR)
 		return ""
 	case "fence", "unfence": // a broker's registration
 		fenced := metadata.Fence
@@ -140,7 +140,10 @@ func (s *clusterScript) run() string {
 		}
 		return fmt.Sprintf("epoch=%d end=%d", end.Epoch, end.EndOffset)
 	case "delete-records":
-		_, _, err := s.nodes[s.node()].partition().DeleteRecords(int64(s.int("to")))
+		_, w, err := s.nodes[s.node()].partition().DeleteRecords(int64(s.int("to")))
+		if arg, ok := s.d.Arg("as"); ok {
+			s.waiters[arg.Vals[0]] = w
+		}
 		return outcome(err)
 	}
 	s.t.Fatalf("unknown verb %s", s.d.Cmd)

@@ -123,7 +123,7 @@ func (c *cluster) restart(id kafka.NodeID) {
 }
 
 // elect makes a node the leader.
-func (c *cluster) elect(to []kafka.NodeID, epoch kafka.Epoch, leader kafka.NodeID, replicas, isr []kafka.NodeID, minISR string) {
+func (c *cluster) elect(to []kafka.NodeID, epoch kafka.Epoch, leader kafka.NodeID, replicas, isr, elr []kafka.NodeID, minISR string) {
 	var records []metadata.Record
 	if _, ok := c.image.Topics.ByName("t"); !ok {
 		records = append(records, &metadata.TopicRecord{Name: "t", TopicID: topicID("t")},
@@ -134,7 +134,7 @@ func (c *cluster) elect(to []kafka.NodeID, epoch kafka.Epoch, leader kafka.NodeI
 		partitionEpoch = reg.PartitionEpoch + 1
 	}
 	c.publish(to, append(records, &metadata.PartitionRecord{
-		TopicID: topicID("t"), Replicas: replicas, ISR: isr, Leader: leader, LeaderEpoch: epoch, PartitionEpoch: partitionEpoch,
+		TopicID: topicID("t"), Replicas: replicas, ISR: isr, EligibleLeaderReplicas: elr, Leader: leader, LeaderEpoch: epoch, PartitionEpoch: partitionEpoch,
 		Directories: make([]kafka.DirID, len(replicas)),
 	})...)
 }

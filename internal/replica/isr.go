@@ -139,7 +139,8 @@ func (p *Partition) followed(a *acting, f Fetched) {
 }
 
 // wishToAddLocked asks for a follower that has caught up to be taken into the ISR: it has all below the watermark and all
-// from before this leader's epoch, and its broker is neither fenced nor on its way out. Mirrors Partition.maybeExpandIsr.
+// from before this leader's epoch, nothing that is deleted here, and its broker is neither fenced nor on its way out. Mirrors
+// Partition.maybeExpandIsr, which does not look at the log start.
 func (p *Partition) wishToAddLocked(a *acting, t *target, follower kafka.NodeID) {
 	if p.wish != nil || slices.Contains(t.isr, follower) || t.leaderEpoch != a.epoch || !p.set.image.Load().Cluster.Active(follower) {
 		return
@@ -147,6 +148,13 @@ func (p *Partition) wishToAddLocked(a *acting, t *target, follower kafka.NodeID)
 	f := p.progress[follower]
 	if f.epoch != p.set.brokerEpoch(follower) {
 		return // it is an earlier incarnation that had the records
+	}
+	if start := a.log.LogStart(); f.logStart < start {
+		if p.start != start { // retention has moved it, and nothing else would remind an idle follower
+			p.start = start
+			p.markLocked(everyKind)
+		}
+		return
 	}
 	if f.end >= p.highWatermark.Load() && f.end >= a.start {
 		p.wishLocked(t, append(slices.Clone(t.isr), follower))
@@ -237,11 +245,16 @@ func (p *Partition) WishFailed(w Wish) {
 	release(chain)
 }
 
-// lowWatermarkLocked is the lowest log start of the leader and all live followers. Mirrors Partition.lowWatermarkIfLeader.
+// lowWatermarkLocked is the lowest log start of the leader, all live followers and all that may lead next without an unclean
+// election: what is deleted below it comes back with none of them. Mirrors Partition.lowWatermarkIfLeader, which asks the
+// live alone.
 func (p *Partition) lowWatermarkLocked(a *acting) kafka.Offset {
 	low := a.log.LogStart()
-	for _, member := range p.target.Load().replicas {
-		if member == p.set.o.NodeID || !p.set.alive(member) {
+	t := p.target.Load()
+	maximalISR := p.maximalISRLocked(t)
+	for _, member := range t.replicas {
+		mayLead := slices.Contains(maximalISR, member) || slices.Contains(t.elr, member)
+		if member == p.set.o.NodeID || !mayLead && !p.set.alive(member) {
 			continue
 		}
 		if f := p.progress[member]; f == nil {

@@ -96,8 +96,9 @@ func (p *Partition) AwaitEnd() *Waiter {
 	return p.forWatermark.add(end).onDisk(a.log)
 }
 
-// DeleteRecords deletes the records below to; -1 means the high watermark. It returns the lowest log start of all live
-// replicas, or what that will have come to when the Waiter ends. It waits for the disk: the records stay deleted.
+// DeleteRecords deletes the records below to; -1 means the high watermark. It returns the lowest log start of all replicas
+// that are alive or may lead next, or what that will have come to when the Waiter ends. It waits for the disk: the records
+// stay deleted.
 //
 // Errors: OFFSET_OUT_OF_RANGE, POLICY_VIOLATION for a topic that is only compacted. Mirrors Partition.deleteRecordsOnLeader.
 func (p *Partition) DeleteRecords(to kafka.Offset) (lowWatermark kafka.Offset, w *Waiter, err error) {

@@ -104,7 +104,7 @@ func newModel(t *testing.T, seed uint64) *model {
 		node.rate.SetRate(0) // moves wait to be told
 	}
 	minISR := strconv.Itoa(1 + m.rng.IntN(2))
-	m.elect(nil, 0, 1, []kafka.NodeID{1, 2, 3}, m.isr, minISR)
+	m.elect(nil, 0, 1, []kafka.NodeID{1, 2, 3}, m.isr, nil, minISR)
 	return m
 }
 

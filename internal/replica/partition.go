@@ -54,7 +54,8 @@ type target struct {
 	epoch       int32 // partition epoch
 	replicas    []kafka.NodeID
 	isr         []kafka.NodeID
-	relied      bool // the metadata count on this node's records: it is in sync, eligible, or was last known to be (KIP-966)
+	elr         []kafka.NodeID // may lead although out of sync (KIP-966)
+	relied      bool           // the metadata count on this node's records: it is in sync, eligible, or was last known to be (KIP-966)
 	dir         kafka.DirID
 	minISR      int // min(min.insync.replicas, replicas)
 	config      commitlog.Config
