@@ -119,7 +119,7 @@ func (s *state) checkAlter(q *kmsg.AlterPartitionRequest, p *metadata.PartitionR
 	for i, id := range isr {
 		b, ok := s.image.Cluster.Broker(id)
 		stale := ok && q.Version >= 3 && want.NewEpochISR[i].BrokerEpoch != -1 && want.NewEpochISR[i].BrokerEpoch != b.Epoch
-		if !ok || !b.Active() || stale {
+		if !ok || !b.Active() || stale || !s.mayJoin(p, b) {
 			if q.Version > 1 {
 				return kerr.IneligibleReplica
 			}
@@ -127,4 +127,11 @@ func (s *state) checkAlter(q *kmsg.AlterPartitionRequest, p *metadata.PartitionR
 		}
 	}
 	return nil
+}
+
+// mayJoin reports whether a broker in service can be in the ISR. One whose directory is, as far as is known, not there could not
+// be elected: if the leader fails, an ISR of it alone keeps out everybody else. So it joins after it has told where it lies. One
+// that is eligible has a seat to lose, and keeps silent.
+func (s *state) mayJoin(p *metadata.PartitionRegistration, b *metadata.Broker) bool {
+	return hasOnlineDir(b, p.Directory(b.ID)) || slices.Contains(p.ISR, b.ID) || slices.Contains(p.ELR, b.ID)
 }

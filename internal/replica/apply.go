@@ -240,8 +240,9 @@ func (p *Partition) reconcile() {
 	if p.set.o.FlushBeforeAck && !a.hasRole && log.SyncedEnd() < log.LogEnd() && log.Dir().Err() == nil {
 		return // recovered is not yet durable: synced comes back here
 	}
-	if p.begin(log) {
-		p.set.tellPlace(p)
+	began := p.begin(log)
+	p.set.tellPlace(p)
+	if began {
 		p.set.tellRole(p)
 		p.resume()
 	}

@@ -43,6 +43,8 @@ type Partition struct {
 	stable, start   kafka.Offset // last stable offset and log start that watchers have been told of
 	highWatermark   atomic.Int64 // written under mu
 
+	displaced bool // as tellPlace has last seen it; only the worker's
+
 	opened chan struct{} // closed when the log has been opened, or could not be
 }
 

@@ -463,7 +463,20 @@ func TestPlacements(t *testing.T) {
 	if got := w.set.Placements(); len(got) != 1 || got[0] != (Placement{p.tp, p.id, dir}) {
 		t.Fatalf("a replica that is out of sync must say where it is: %v", got)
 	}
-	r.PartitionEpoch, r.Leader, r.ISR, r.Replicas, r.Directories = 4, self, []kafka.NodeID{self}, []kafka.NodeID{self}, []kafka.DirID{dir}
+	// Whether it is relied on can change while its role does not.
+	r.PartitionEpoch, r.EligibleLeaderReplicas = 4, []kafka.NodeID{self}
+	w.apply(r)
+	w.settle(p.tp)
+	if got := w.set.Placements(); len(got) != 0 {
+		t.Fatalf("a replica that is eligible, and has its records, says that it is in %v", got)
+	}
+	r.PartitionEpoch, r.EligibleLeaderReplicas = 5, nil
+	w.apply(r)
+	w.settle(p.tp)
+	if got := w.set.Placements(); len(got) != 1 {
+		t.Fatalf("a replica that is not eligible any more must say where it is: %v", got)
+	}
+	r.PartitionEpoch, r.Leader, r.ISR, r.Replicas, r.Directories = 6, self, []kafka.NodeID{self}, []kafka.NodeID{self}, []kafka.DirID{dir}
 	w.apply(r)
 	q := w.lead("u")
 	w.apply(&metadata.RemoveTopicRecord{TopicID: q.id})
