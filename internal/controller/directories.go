@@ -102,7 +102,7 @@ func (s *state) assignReplica(b *metadata.Broker, dir kafka.DirID, key partition
 	case !hasOnlineDir(b, dir): // it failed before the replica was known to be there
 		t.exclude(b.ID)
 	case !hasOnlineDir(b, was): // what was there is gone, and the replica begins anew
-		t.isr, t.lost = without(t.isr, b.ID), b.ID
+		t.isr, t.lost, t.anew = without(t.isr, b.ID), b.ID, true
 		fallthrough
 	default:
 		t.acceptable = func(id kafka.NodeID) bool {

@@ -26,6 +26,7 @@ type partitionTarget struct {
 	directories map[kafka.NodeID]kafka.DirID // of replicas that moved; nil: none did
 	recovery    int8
 	lost        kafka.NodeID // a replica that lost what it had not yet synced; kafka.NoNode: none
+	anew        bool         // it lost everything, and begins anew
 	election    election
 	acceptable  func(kafka.NodeID) bool // who may lead at all
 }
@@ -112,7 +113,7 @@ func (s *state) change(topic *metadata.Topic, index int32, p *metadata.Partition
 		r.EligibleLeaderReplicas = notNil(elr)
 	}
 	if s.elrEnabled() {
-		changeLastKnown(p, t.replicas, r)
+		changeLastKnown(p, &t, r)
 	} else if len(p.LastKnownELR) > 0 {
 		r.LastKnownELR = []kafka.NodeID{}
 	}
@@ -201,9 +202,9 @@ func (s *state) elect(p *metadata.PartitionRegistration, isr, elr []kafka.NodeID
 			return id, false
 		}
 	}
-	// Nobody is left. The last one that led has at least as much as any other.
+	// Nobody is left. The last one that led has at least as much as any other, unless it begins anew.
 	if s.elrEnabled() && len(isr) == 0 && len(elr) == 0 && len(p.LastKnownELR) == 1 {
-		if last := p.LastKnownELR[0]; slices.Contains(t.replicas, last) && t.acceptable(last) {
+		if last := p.LastKnownELR[0]; slices.Contains(t.replicas, last) && t.acceptable(last) && !t.beginsAnew(last) {
 			return last, true
 		}
 	}
@@ -217,11 +218,15 @@ func (s *state) elect(p *metadata.PartitionRegistration, isr, elr []kafka.NodeID
 	return kafka.NoNode, false
 }
 
-// changeLastKnown remembers the leader of a partition whose ISR became empty, until there is a leader again.
-func changeLastKnown(p *metadata.PartitionRegistration, replicas []kafka.NodeID, r *metadata.PartitionChangeRecord) {
+func (t *partitionTarget) beginsAnew(id kafka.NodeID) bool { return t.anew && id == t.lost }
+
+// changeLastKnown remembers the leader of a partition whose ISR became empty, until there is a leader again or it begins anew.
+func changeLastKnown(p *metadata.PartitionRegistration, t *partitionTarget, r *metadata.PartitionChangeRecord) {
 	emptied := r.ISR != nil && len(r.ISR) == 0
 	switch {
-	case emptied && slices.Contains(replicas, p.Leader) && !slices.Equal(p.LastKnownELR, []kafka.NodeID{p.Leader}):
+	case slices.ContainsFunc(p.LastKnownELR, t.beginsAnew):
+		r.LastKnownELR = []kafka.NodeID{}
+	case emptied && slices.Contains(t.replicas, p.Leader) && !slices.Equal(p.LastKnownELR, []kafka.NodeID{p.Leader}):
 		r.LastKnownELR = []kafka.NodeID{p.Leader}
 	case emptied:
 	case len(p.LastKnownELR) > 0 && (r.Leader >= 0 || p.Leader != kafka.NoNode && r.Leader == metadata.LeaderUnchanged):

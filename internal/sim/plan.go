@@ -124,6 +124,9 @@ log.dirs=%[3]s
 	if p.Group {
 		s += fmt.Sprintf("group.initial.rebalance.delay.ms=200\noffsets.topic.num.partitions=2\noffsets.topic.replication.factor=%d\n", p.Replicas)
 	}
+	if p.Group && p.has(Wipe) { // what is committed is on two disks at least, too
+		s += "min.insync.replicas=2\n"
+	}
 	if p.Lazy {
 		s += "log.flush.before.ack=false\n"
 	}
