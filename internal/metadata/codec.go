@@ -58,7 +58,9 @@ func (c *codec) bool(p *bool) {
 		v = 1
 	}
 	c.int8(&v)
-	*p = v != 0
+	if c.reading { // what is encoded may be read by others meanwhile
+		*p = v != 0
+	}
 }
 
 func (c *codec) int8(p *int8) {
@@ -72,7 +74,9 @@ func (c *codec) int8(p *int8) {
 func (c *codec) int16(p *int16) {
 	v := uint16(*p)
 	c.uint16(&v)
-	*p = int16(v)
+	if c.reading {
+		*p = int16(v)
+	}
 }
 
 func (c *codec) uint16(p *uint16) {
@@ -102,7 +106,9 @@ func (c *codec) int64(p *int64) {
 func (c *codec) float64(p *float64) {
 	v := int64(math.Float64bits(*p))
 	c.int64(&v)
-	*p = math.Float64frombits(uint64(v))
+	if c.reading {
+		*p = math.Float64frombits(uint64(v))
+	}
 }
 
 func (c *codec) uuid(p *kafka.UUID) {
