@@ -9,6 +9,7 @@ import (
 
 	"moldau/internal/metrics"
 	"moldau/internal/server"
+	"moldau/internal/stand"
 	"moldau/internal/wire"
 )
 
@@ -67,7 +68,7 @@ func (n *testNode) request() *server.Request {
 		}}},
 		Limits: server.Limits{RequestMaxBytes: 1 << 20}, Logger: n.api.o.Logger, Metrics: metrics.NewSet(), Now: n.api.o.Now,
 	})
-	p := newPipes()
+	p := stand.NewPipes()
 	n.run.Go(func() { _ = srv.Serve(p, server.Listener{Name: "PLAINTEXT", Kind: server.Broker}) })
 	c := n.dial(p)
 	c.do(kmsg.NewPtrApiVersionsRequest())

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/server"
+	"moldau/internal/stand"
 	"moldau/internal/wire"
 )
 
@@ -76,7 +77,7 @@ func TestEveryVersionAnswers(t *testing.T) {
 				continue // its body is not kmsg's; TestPrivateKeys
 			}
 			for version := r.min; version <= r.max; version++ {
-				for kind, listener := range map[server.Mask]*pipes{server.Broker: n.broker, server.Controller: n.control} {
+				for kind, listener := range map[server.Mask]*stand.Pipes{server.Broker: n.broker, server.Controller: n.control} {
 					if r.on(kind) == nil {
 						continue
 					}
@@ -123,7 +124,7 @@ func FuzzRequest(f *testing.F) {
 			listener = n.control
 		}
 		ours, theirs := net.Pipe()
-		listener.conns <- theirs
+		listener.Conns <- theirs
 		length := []byte{byte(len(frame) >> 24), byte(len(frame) >> 16), byte(len(frame) >> 8), byte(len(frame))}
 		_ = ours.SetDeadline(time.Now().Add(200 * time.Millisecond))
 		if _, err := ours.Write(append(length, frame...)); err == nil {
@@ -137,7 +138,7 @@ func FuzzRequest(f *testing.F) {
 // alive checks that the node still answers.
 func (n *testNode) alive(t *testing.T) {
 	ours, theirs := net.Pipe()
-	n.broker.conns <- theirs
+	n.broker.Conns <- theirs
 	defer ours.Close()
 	_ = ours.SetDeadline(time.Now().Add(10 * time.Second))
 	req := kmsg.NewPtrApiVersionsRequest()

@@ -24,6 +24,7 @@ import (
 	"moldau/internal/quorum"
 	"moldau/internal/replica"
 	"moldau/internal/server"
+	"moldau/internal/stand"
 	"moldau/internal/storage"
 	"moldau/internal/telemetry"
 	"moldau/internal/uplink"
@@ -48,8 +49,8 @@ type testNode struct {
 	controller *controller.Controller
 	uplink     *uplink.Uplink
 	srv        *server.Server
-	broker     *pipes
-	control    *pipes
+	broker     *stand.Pipes
+	control    *stand.Pipes
 	log        lockedText
 	level      slog.LevelVar
 	metrics    *metrics.Set
@@ -79,7 +80,7 @@ func inNode(t *testing.T, o nodeOptions, test func(n *testNode)) {
 }
 
 func startNode(t *testing.T, o nodeOptions) *testNode {
-	n := &testNode{t: t, broker: newPipes(), control: newPipes()}
+	n := &testNode{t: t, broker: stand.NewPipes(), control: stand.NewPipes()}
 	logger := slog.New(slog.NewTextHandler(&n.log, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	text := "node.id=1\nlisteners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n" + o.settings
 	cfg, _, err := config.Load(config.Source{File: "test.properties", Text: []byte(text)})
@@ -207,7 +208,7 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 		Routes: n.api.Routes(), Limits: server.Limits{RequestMaxBytes: 1 << 20}, Logger: logger, Metrics: m, Now: time.Now,
 	})
 	for _, l := range []struct {
-		p *pipes
+		p *stand.Pipes
 		l server.Listener
 	}{{n.broker, server.Listener{Name: "PLAINTEXT", Kind: server.Broker}}, {n.control, server.Listener{Name: "CONTROLLER", Kind: server.Controller}}} {
 		n.run.Go(func() { _ = n.srv.Serve(l.p, l.l) })
@@ -301,45 +302,15 @@ func (b *lockedText) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// pipes is a listener of in-memory connections.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return pipeAddr{} }
-
-type pipeAddr struct{}
-
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "pipe:1" }
-
 // conn is a client's connection.
 type conn struct {
 	n  *testNode
 	nc net.Conn
 }
 
-func (n *testNode) dial(p *pipes) *conn {
+func (n *testNode) dial(p *stand.Pipes) *conn {
 	ours, theirs := net.Pipe()
-	p.conns <- theirs
+	p.Conns <- theirs
 	return &conn{n, ours}
 }
 

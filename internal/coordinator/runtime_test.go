@@ -22,14 +22,14 @@ import (
 // and a read of another partition does not wait.
 func TestAnswersWaitForTheDisk(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.gate.close()
+		w.Gate.Close()
 		put, read := w.put(0, "a", "1"), w.read(0)
 		synctest.Wait()
 		if ready(put) || ready(read) {
 			t.Error("an answer left before its record was synced")
 		}
 		w.want(w.read(1), "", nil)
-		w.gate.open()
+		w.Gate.Open()
 		w.want(put, "put", nil)
 		w.want(read, "a=1", nil)
 	})
@@ -43,13 +43,13 @@ func TestStateSurvives(t *testing.T) {
 				for i := range 10 {
 					w.want(w.put(0, fmt.Sprint("k", i%3), fmt.Sprint(i)), "put", nil)
 				}
-				w.restart()
+				w.Restart()
 				w.want(w.read(0), "k0=9 k1=7 k2=8", nil)
-				w.gate.close()
+				w.Gate.Close()
 				for i := range 3 {
 					w.put(0, "late", fmt.Sprint(i))
 				}
-				w.crash(seed, 0.5)
+				w.Crash(seed, 0.5)
 				read := w.read(0)
 				synctest.Wait()
 				got, err := read.Answer()
@@ -67,29 +67,29 @@ func TestEpochEnds(t *testing.T) {
 		w.want(w.put(0, "a", "1"), "put", nil)
 		var old *table
 		parked := NewPromise[string]()
-		w.must(w.r.Turn(0, func(m Machine, _ *Turn) {
+		w.Must(w.r.Turn(0, func(m Machine, _ *Turn) {
 			old = m.(*table)
 			old.parked = append(old.parked, parked)
 		}))
-		w.gate.close()
+		w.Gate.Close()
 		unsynced := w.put(0, "b", "2")
-		w.epoch++
-		w.apply(w.partition(0, kafka.NoNode))
+		w.Epoch++
+		w.Apply(w.partition(0, kafka.NoNode))
 		w.want(w.read(0), "", kerr.NotCoordinator)
 		w.want(unsynced, "", kerr.NotCoordinator)
 		w.want(parked, "unloaded", nil)
 		if !old.unloaded {
 			t.Error("the machine was not told")
 		}
-		w.gate.open()
-		w.epoch++
-		w.apply(w.partition(0, self))
+		w.Gate.Open()
+		w.Epoch++
+		w.Apply(w.partition(0, self))
 		synctest.Wait()
 		w.want(w.read(0), "a=1 b=2", nil)
 		if got := w.r.Partitions(); !slices.Equal(got, []int32{0, 1}) {
 			t.Errorf("partitions %v", got)
 		}
-		w.apply(&metadata.RemoveTopicRecord{TopicID: kafka.TopicID{7}})
+		w.Apply(&metadata.RemoveTopicRecord{TopicID: kafka.TopicID{7}})
 		w.want(w.read(1), "", kerr.NotCoordinator)
 	})
 }
@@ -98,16 +98,16 @@ func TestEpochEnds(t *testing.T) {
 func TestOldEpochAppendsNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.ask(0, func(m *table, t *Turn) (string, error) {
-			w.epoch++
-			delta := metadata.NewDelta(w.image)
-			w.must(delta.Replay(w.partition(0, self)))
-			w.image = delta.Image(w.image.Offset+1, 1)
-			w.set.Apply(delta, w.image)
+			w.Epoch++
+			delta := metadata.NewDelta(w.Image)
+			w.Must(delta.Replay(w.partition(0, self)))
+			w.Image = delta.Image(w.Image.Offset+1, 1)
+			w.Set.Apply(delta, w.Image)
 			err := t.Append(Record{Key: []byte("a"), Value: []byte("1")})
 			if len(m.values) > 0 {
-				w.t.Error("replayed what was not appended")
+				w.T.Error("replayed what was not appended")
 			}
-			w.r.Apply(delta, w.image)
+			w.r.Apply(delta, w.Image)
 			return "", Fault(err)
 		})
 		w.want(p, "", kerr.NotCoordinator)
@@ -120,10 +120,10 @@ func TestWhileLoading(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.r.slots <- struct{}{}
 		w.r.slots <- struct{}{} // nobody may read
-		w.epoch++
-		w.apply(w.partition(0, self))
+		w.Epoch++
+		w.Apply(w.partition(0, self))
 		w.want(w.read(0), "", kerr.CoordinatorLoadInProgress)
-		ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(w.T.Context(), time.Second)
 		defer cancel()
 		before := time.Now()
 		w.r.Loaded(ctx, 0)
@@ -132,9 +132,9 @@ func TestWhileLoading(t *testing.T) {
 		}
 		<-w.r.slots
 		<-w.r.slots
-		w.r.Loaded(w.t.Context(), 0)
+		w.r.Loaded(w.T.Context(), 0)
 		w.want(w.ask(0, func(m *table, _ *Turn) (string, error) { return fmt.Sprint(m.loads), nil }), "1", nil)
-		w.r.Loaded(w.t.Context(), 99) // of no shard: at once
+		w.r.Loaded(w.T.Context(), 99) // of no shard: at once
 	})
 }
 
@@ -149,8 +149,8 @@ func TestDroppedWhileLoading(t *testing.T) {
 		w.r.slots <- struct{}{}
 		w.r.slots <- struct{}{}
 		for range 2 {
-			w.epoch++
-			w.apply(w.partition(0, self))
+			w.Epoch++
+			w.Apply(w.partition(0, self))
 			synctest.Wait()
 		}
 		<-w.r.slots
@@ -169,8 +169,8 @@ func TestBatches(t *testing.T) {
 	for codec := batch.None; codec <= batch.Zstd; codec++ {
 		t.Run(codec.String(), func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				w.maxBytes, w.codec = 1000, codec
-				w.restart()
+				w.Log.MaxMessageBytes, w.codec = 1000, codec
+				w.Restart()
 				var records []Record
 				for i := range 50 {
 					records = append(records, Record{Key: fmt.Appendf(nil, "k%02d", i), Value: []byte(strings.Repeat("v", 50))})
@@ -180,7 +180,7 @@ func TestBatches(t *testing.T) {
 				w.want(w.ask(0, func(m *table, t *Turn) (string, error) { return "", t.Append() }), "", nil)
 				count := func(m *table, _ *Turn) (string, error) { return fmt.Sprint(len(m.values)), nil }
 				w.want(w.ask(0, count), "50", nil)
-				w.restart()
+				w.Restart()
 				w.want(w.ask(0, count), "50", nil)
 			})
 		})
@@ -206,7 +206,7 @@ func TestTransactions(t *testing.T) {
 		write(3, "open")
 		end(1, batch.ControlCommit)
 		end(2, batch.ControlAbort)
-		w.restart()
+		w.Restart()
 		w.want(w.read(0), "committed=1", nil)
 		if !strings.Contains(w.log.String(), "has no end") {
 			t.Errorf("nothing was said of the open transaction:\n%s", &w.log)
@@ -216,10 +216,10 @@ func TestTransactions(t *testing.T) {
 
 // append writes to partition 0 past the runtime.
 func (w *world) append(b []byte) {
-	p, err := w.set.Partition(kafka.TopicPartition{Topic: topic})
-	w.must(err)
+	p, err := w.Set.Partition(kafka.TopicPartition{Topic: topic})
+	w.Must(err)
 	_, waiter, err := p.Append(b, replica.AppendOptions{Acks: kafka.AcksAll, LeaderEpoch: kafka.NoEpoch})
-	w.must(err)
+	w.Must(err)
 	if waiter != nil {
 		<-waiter.Done()
 	}
@@ -231,7 +231,7 @@ func TestStrangeRecords(t *testing.T) {
 		w.want(w.put(0, "a", "1"), "put", nil)
 		w.want(w.put(0, "strange", "1"), "put", nil)
 		w.want(w.put(0, "b", "2"), "put", nil)
-		w.restart()
+		w.Restart()
 		w.want(w.read(0), "a=1 b=2", nil)
 		if !strings.Contains(w.log.String(), errStrange.Error()) {
 			t.Errorf("nothing was said of it:\n%s", &w.log)

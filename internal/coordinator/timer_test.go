@@ -44,7 +44,7 @@ func TestTimersFireInOrder(t *testing.T) {
 		var want []string
 		for i := range timers {
 			partition, name := int32(i%2), fmt.Sprintf("%d", i)
-			w.must(w.r.Turn(partition, func(_ Machine, turn *Turn) {
+			w.Must(w.r.Turn(partition, func(_ Machine, turn *Turn) {
 				turn.After(&timers[i], time.Duration(1+i%3)*time.Second, f.note(name))
 			}))
 		}
@@ -73,7 +73,7 @@ func TestTimerSetAnewAndCancelled(t *testing.T) {
 				turn.After(&c, time.Second, again)
 			}
 		}
-		w.must(w.r.Turn(0, func(_ Machine, turn *Turn) {
+		w.Must(w.r.Turn(0, func(_ Machine, turn *Turn) {
 			turn.After(&a, time.Second, f.note("too early"))
 			turn.After(&b, time.Second, f.note("cancelled"))
 			turn.After(&a, 2*time.Second, f.note("a"))
@@ -97,12 +97,12 @@ func TestTimersEndWithTheirShard(t *testing.T) {
 		var f fired
 		timers := make([]Timer, 20)
 		for i := range timers {
-			w.must(w.r.Turn(int32(i%2), func(_ Machine, turn *Turn) {
+			w.Must(w.r.Turn(int32(i%2), func(_ Machine, turn *Turn) {
 				turn.After(&timers[i], time.Duration(20-i)*time.Second, f.note(fmt.Sprint(i%2)))
 			}))
 		}
-		w.epoch++
-		w.apply(w.partition(0, kafka.NoNode))
+		w.Epoch++
+		w.Apply(w.partition(0, kafka.NoNode))
 		time.Sleep(time.Minute)
 		f.want(t, slices.Repeat([]string{"1"}, 10)...)
 	})
@@ -113,16 +113,14 @@ func TestTimersEndWithTheirShard(t *testing.T) {
 func TestStalledDiskDelaysItsShardsOnly(t *testing.T) {
 	inWorld(t, func(w *world) {
 		time.Sleep(5 * time.Second) // nothing of the start is left to write
-		w.gate.close()
-		w.gate.mu.Lock()
-		w.gate.stalled = "/state-0/"
-		w.gate.mu.Unlock()
+		w.Gate.Close()
+		w.Gate.Stall("/state-0/")
 		var f fired
 		began := time.Now()
 		timers := make([]Timer, 20)
 		for i := range timers {
 			partition, name := int32(i%2), fmt.Sprintf("%d/%d", i%2, i/2)
-			w.must(w.r.Turn(partition, func(m Machine, turn *Turn) {
+			w.Must(w.r.Turn(partition, func(m Machine, turn *Turn) {
 				turn.After(&timers[i], time.Duration(1+i/2)*time.Second, func(turn *Turn) {
 					if partition == 0 {
 						_ = turn.Append(Record{Key: []byte("k"), Value: []byte("v")})
@@ -135,7 +133,7 @@ func TestStalledDiskDelaysItsShardsOnly(t *testing.T) {
 		}
 		time.Sleep(11 * time.Second)
 		f.want(t, "1/0", "1/1", "1/2", "1/3", "1/4", "1/5", "1/6", "1/7", "1/8", "1/9")
-		w.gate.open()
+		w.Gate.Open()
 		f.want(t, "0/0", "0/1", "0/2", "0/3", "0/4", "0/5", "0/6", "0/7", "0/8", "0/9")
 	})
 }

@@ -13,9 +13,9 @@ func TestTrim(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.want(w.put(0, "a", "1"), "put", nil)
 		w.want(w.put(0, "b", "2"), "put", nil)
-		p, err := w.set.Partition(kafka.TopicPartition{Topic: topic})
-		w.must(err)
-		w.gate.close()
+		p, err := w.Set.Partition(kafka.TopicPartition{Topic: topic})
+		w.Must(err)
+		w.Gate.Close()
 		all := w.ask(0, func(m *table, turn *Turn) (string, error) {
 			from := turn.LogEnd()
 			err := turn.Append(Record{Key: []byte("a"), Value: []byte("3")}, Record{Key: []byte("b"), Value: []byte("4")})
@@ -29,12 +29,12 @@ func TestTrim(t *testing.T) {
 		if p.LogStart() != 0 {
 			t.Fatalf("log start is %d before the new records are committed", p.LogStart())
 		}
-		w.gate.open()
+		w.Gate.Open()
 		w.want(all, "put", nil)
 		if p.LogStart() != 2 {
 			t.Fatalf("log start is %d, want 2", p.LogStart())
 		}
-		w.restart()
+		w.Restart()
 		w.want(w.read(0), "a=3 b=4", nil)
 		w.want(w.ask(0, func(m *table, turn *Turn) (string, error) {
 			if m.last != 3 || turn.LogEnd() != 4 {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -13,33 +12,22 @@ import (
 	"time"
 
 	"moldau/internal/batch"
-	"moldau/internal/commitlog"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
-	"moldau/internal/replica"
-	"moldau/internal/storage"
-	"moldau/internal/vfs"
+	"moldau/internal/stand"
 )
 
 const (
-	topic              = "state"
-	self  kafka.NodeID = 1
+	topic = "state"
+	self  = stand.Self
 )
 
-// world is a Runtime over real partitions on a disk in memory, with metadata that a test writes by hand. It lives in a
-// synctest bubble.
+// world is a Runtime over real partitions on a disk in memory. It lives in a synctest bubble.
 type world struct {
-	t        *testing.T
-	disk     *vfs.Mem
-	gate     *gate
-	store    *storage.Store
-	set      *replica.Set
-	r        *Runtime
-	image    *metadata.Image
-	epoch    kafka.Epoch
-	maxBytes int // max.message.bytes
-	codec    batch.Codec
-	log      lockedText
+	*stand.Node
+	r     *Runtime
+	codec batch.Codec
+	log   lockedText
 }
 
 // lockedText is a log that is written from many goroutines.
@@ -60,124 +48,35 @@ func (b *lockedText) String() string {
 	return b.buf.String()
 }
 
-// gate holds back syncs of logs while it is shut, and writes to those whose path contains stalled.
-type gate struct {
-	mu      sync.Mutex
-	shut    chan struct{} // nil = open
-	stalled string
-}
-
-func (g *gate) hook(op vfs.Op) error {
-	g.mu.Lock()
-	wait := g.shut
-	syncs := g.stalled == "" && (op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncData) && strings.HasSuffix(op.Path, ".log")
-	writes := g.stalled != "" && op.Kind == vfs.OpWrite && strings.Contains(op.Path, g.stalled)
-	g.mu.Unlock()
-	if wait != nil && (syncs || writes) {
-		<-wait
-	}
-	return nil
-}
-
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = make(chan struct{})
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.shut != nil {
-		close(g.shut)
-		g.shut = nil
-	}
-}
-
 // inWorld runs a test in a bubble, with a topic of two partitions that are loaded.
 func inWorld(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, disk: vfs.NewMem(), gate: &gate{}, maxBytes: 1 << 20}
-		w.disk.SetNow(time.Now)
-		w.start()
-		defer w.stop()
+		w := &world{Node: stand.NewNode(t, time.Now)}
+		w.Log.MaxMessageBytes = 1 << 20
+		w.Begin, w.End = w.begin, func() {
+			w.Gate.Open()
+			w.r.Stop()
+		}
+		w.Subscribers = func() []metadata.Subscriber { return []metadata.Subscriber{w.r} }
+		w.Start()
+		defer w.Stop()
 		test(w)
 	})
 }
 
-func (w *world) start() {
-	fs := vfs.NewInject(w.disk)
-	fs.Hook = w.gate.hook
-	store, err := storage.OpenDirectories(storage.Options{FS: fs, Dirs: []string{"/data"}, NodeID: self, Now: time.Now, FlushBeforeAck: true})
-	w.must(err)
-	w.must(store.Format("cluster"))
-	w.must(store.Start())
-	w.store = store
-	w.set = replica.NewSet(replica.Options{
-		NodeID: self, Store: store, FlushBeforeAck: true, Now: time.Now,
-		LogConfig: func(string, map[string]string) commitlog.Config {
-			c := commitlog.DefaultConfig()
-			c.MaxMessageBytes = w.maxBytes
-			return c
-		},
-	})
-	w.image = metadata.EmptyImage()
+func (w *world) begin() {
+	w.Image = metadata.EmptyImage()
 	began := time.Now()
 	w.r = New(Options{
-		Topic: topic, NodeID: self, Replicas: w.set, Machine: func(int32) Machine { return &table{values: map[string]string{}} },
+		Topic: topic, NodeID: self, Replicas: w.Set, Machine: func(int32) Machine { return &table{values: map[string]string{}} },
 		Codec: w.codec, LoadBytes: 256, Now: time.Now, Elapsed: func() time.Duration { return time.Since(began) },
 		Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
-	w.apply(&metadata.TopicRecord{Name: topic, TopicID: kafka.TopicID{7}}, w.partition(0, self), w.partition(1, self))
-	for _, p := range w.set.Partitions() {
-		<-p.Opened() // after a crash what was there is synced before it counts
-	}
-	synctest.Wait()
+	w.Apply(&metadata.TopicRecord{Name: topic, TopicID: kafka.TopicID{7}}, w.partition(0, self), w.partition(1, self))
 }
 
 func (w *world) partition(p int32, leader kafka.NodeID) *metadata.PartitionRecord {
-	return &metadata.PartitionRecord{
-		TopicID: kafka.TopicID{7}, PartitionID: p, Replicas: []kafka.NodeID{self}, ISR: []kafka.NodeID{self}, Leader: leader,
-		LeaderEpoch: w.epoch, PartitionEpoch: w.epoch, Directories: make([]kafka.DirID, 1),
-	}
-}
-
-func (w *world) apply(records ...metadata.Record) {
-	delta := metadata.NewDelta(w.image)
-	for _, r := range records {
-		w.must(delta.Replay(r))
-	}
-	w.image = delta.Image(w.image.Offset+1, 1)
-	w.set.Apply(delta, w.image)
-	w.r.Apply(delta, w.image)
-}
-
-func (w *world) stop() {
-	w.gate.open()
-	w.r.Stop()
-	w.must(w.store.Stop(true))
-}
-
-// crash starts anew from what a power cut leaves on the disk: what was synced, and of the rest a random part.
-func (w *world) crash(seed uint64, keep float64) {
-	left := w.disk.CrashClone(rand.New(rand.NewPCG(seed, 1)), keep)
-	w.stop()
-	w.disk = left
-	w.epoch++
-	w.start()
-}
-
-func (w *world) restart() {
-	w.stop()
-	w.epoch++
-	w.start()
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	return w.Partition(kafka.TopicID{7}, p, leader)
 }
 
 // table is a machine of keys and values.
@@ -268,12 +167,12 @@ func ready[T any](p *Promise[T]) bool {
 
 // want waits for an answer.
 func (w *world) want(p *Promise[string], answer string, want error) {
-	w.t.Helper()
+	w.T.Helper()
 	synctest.Wait()
 	if !ready(p) {
-		w.t.Fatalf("no answer; want %q, %v", answer, want)
+		w.T.Fatalf("no answer; want %q, %v", answer, want)
 	}
 	if got, err := p.Answer(); !errors.Is(err, want) || err == nil && got != answer {
-		w.t.Fatalf("answer %q, %v; want %q, %v", got, err, answer, want)
+		w.T.Fatalf("answer %q, %v; want %q, %v", got, err, answer, want)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"moldau/internal/quota"
 	"moldau/internal/replica"
 	"moldau/internal/server"
+	"moldau/internal/stand"
 	"moldau/internal/storage"
 	"moldau/internal/vfs"
 )
@@ -48,7 +49,7 @@ type broker struct {
 	fetcher *Fetcher
 	quota   *quota.Replication
 	srv     *server.Server
-	ln      *pipes
+	ln      *stand.Pipes
 	serving sync.WaitGroup
 	options func(*Options)
 	up      bool
@@ -121,7 +122,7 @@ func (b *broker) start() {
 		NodeID: b.id, FetchMaxBytes: 55 << 20, FetchSessionSlots: 10, NearestReplica: true, LeaderThrottle: b.quota.Leader, RequestTimeout: 30 * time.Second, Now: time.Now, Logger: logger, Metrics: m,
 	})
 	b.srv = server.New(server.Options{Routes: served.Routes(), Limits: server.Limits{RequestMaxBytes: 1 << 20}, Logger: logger, Metrics: m, Now: time.Now})
-	b.ln = &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	b.ln = stand.NewPipes()
 	ln := b.ln
 	b.serving.Go(func() { _ = b.srv.Serve(ln, server.Listener{Name: "PLAINTEXT", Kind: server.Broker}) })
 	b.up = true
@@ -179,9 +180,9 @@ func (w *world) dial(ctx context.Context, address string) (net.Conn, error) {
 	ln := w.nodes[id].ln
 	ours, theirs := net.Pipe()
 	select {
-	case ln.conns <- theirs:
+	case ln.Conns <- theirs:
 		return &countedConn{ours, &w.bytes}, nil
-	case <-ln.closed:
+	case <-ln.Closed():
 		return nil, fmt.Errorf("connection to %s refused", address)
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -271,34 +272,6 @@ func records(n, size int) []byte {
 	}
 	return b.Build()
 }
-
-// pipes is a listener of in-memory connections.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return pipeAddr{} }
-
-type pipeAddr struct{}
-
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "pipe:1" }
 
 // lockedText is a log that is written from many goroutines.
 type lockedText struct {

@@ -23,7 +23,7 @@ func joinRequest(group string, metadataBytes int) *kmsg.JoinGroupRequest {
 
 // joins is the error that a join is answered with at once.
 func (w *world) joins(req *kmsg.JoinGroupRequest, client Client) error {
-	w.t.Helper()
+	w.T.Helper()
 	p := w.c.Join(req, client)
 	synctest.Wait()
 	select {
@@ -39,9 +39,9 @@ func (w *world) joins(req *kmsg.JoinGroupRequest, client Client) error {
 }
 
 func (w *world) wantError(err error, want *kerr.Error) {
-	w.t.Helper()
+	w.T.Helper()
 	if err != want {
-		w.t.Errorf("got %v, want %v", err, want)
+		w.T.Errorf("got %v, want %v", err, want)
 	}
 }
 
@@ -49,7 +49,7 @@ func (w *world) wantError(err error, want *kerr.Error) {
 func TestLargeMembers(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.groups.MaxSize = 1000
-		w.restart()
+		w.Restart()
 		old := joinRequest("g", maxMemberBytes)
 		old.Version = 3 // in at once
 		w.wantError(w.joins(old, Client{}), kerr.GroupMaxSizeReached)

@@ -126,23 +126,21 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		time.Sleep(time.Duration(number(t, d, arg(0))) * time.Millisecond)
 	case "gate":
 		if arg(0) == "close" {
-			s.gate.close()
+			s.Gate.Close()
 		} else {
-			s.gate.open()
+			s.Gate.Open()
 		}
 	case "restart":
-		s.restart()
+		s.Restart()
 	case "crash":
-		s.crash(1, 0)
+		s.Crash(1, 0)
 	case "resign":
-		s.epoch++
-		topic, _ := s.image.Topics.ByName(Topic)
-		r := s.partition(topic.ID, 0)
-		r.Leader = kafka.NoNode
-		s.apply(r)
+		s.Epoch++
+		topic, _ := s.Image.Topics.ByName(Topic)
+		s.Apply(s.Partition(topic.ID, 0, kafka.NoNode))
 	case "drop-topic":
-		topic, _ := s.image.Topics.ByName(arg(0))
-		s.apply(&metadata.RemoveTopicRecord{TopicID: topic.ID})
+		topic, _ := s.Image.Topics.ByName(arg(0))
+		s.Apply(&metadata.RemoveTopicRecord{TopicID: topic.ID})
 	case "set":
 		switch v := int32(number(t, d, arg(1))); arg(0) {
 		case "max.size":
@@ -154,7 +152,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		default:
 			d.Fatalf(t, "unknown setting")
 		}
-		s.restart()
+		s.Restart()
 	default:
 		d.Fatalf(t, "unknown verb")
 	}

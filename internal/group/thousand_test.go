@@ -15,7 +15,7 @@ func TestThousandMembers(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const members = 1000
 		w.groups.MaxSize = members
-		w.restart()
+		w.Restart()
 		type joined = coordinator.Promise[*kmsg.JoinGroupResponse]
 		var joins []*joined
 		join := func(id string) *joined {

@@ -101,12 +101,12 @@ func (s *clusterScript) run() string {
 	case "hold-syncs":
 		m := s.nodes[s.node()]
 		m.held = true
-		m.gate.close()
+		m.gate.Close()
 		return ""
 	case "release-syncs":
 		m := s.nodes[s.node()]
 		m.held = false
-		m.gate.open()
+		m.gate.Open()
 		return ""
 	case "kill":
 		s.crash(s.node(), false)

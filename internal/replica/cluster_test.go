@@ -14,6 +14,7 @@ import (
 	"moldau/internal/commitlog"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
+	"moldau/internal/vfs"
 )
 
 // cluster is several nodes with a replica of t-0 each, whose metadata and fetches a test does by hand. A fetch here is
@@ -101,7 +102,7 @@ func (c *cluster) crash(id kafka.NodeID, power bool) {
 	m := c.nodes[id]
 	if power {
 		m.disk = m.disk.CrashClone(c.rng, 0)
-		m.gate.open()
+		m.gate.Open()
 		old := m.store
 		if err := old.Stop(false); err != nil {
 			c.t.Fatal(err)
@@ -117,7 +118,7 @@ func (c *cluster) restart(id kafka.NodeID) {
 	m := c.nodes[id]
 	m.up, m.image = true, metadata.EmptyImage()
 	m.epoch++
-	m.gate = &gate{}
+	m.gate = &vfs.Gate{}
 	m.start()
 	c.publish(nil, &metadata.RegisterBrokerRecord{BrokerID: id, BrokerEpoch: m.epoch})
 }
@@ -199,8 +200,8 @@ func (c *cluster) take(follower kafka.NodeID, a answer) error {
 		return errors.New("late: the follower has moved on")
 	}
 	if m.held && (errors.Is(a.err, kerr.OffsetOutOfRange) || a.read.Diverging != nil) {
-		m.gate.open() // a cut is synced on the spot
-		defer m.gate.close()
+		m.gate.Open() // a cut is synced on the spot
+		defer m.gate.Close()
 	}
 	switch {
 	case errors.Is(a.err, kerr.OffsetOutOfRange) && a.end < a.at.From:

@@ -31,13 +31,13 @@ func TestLateFetchTakesNothingBack(t *testing.T) {
 			r.Region.Release()
 		}
 	}
-	w.gate.close() // the follower's disk is faster than the leader's
+	w.gate.Close() // the follower's disk is faster than the leader's
 	_, waiter, err := p.Append(records(1, 1), AppendOptions{Acks: kafka.AcksAll, LeaderEpoch: kafka.NoEpoch})
 	w.must(err)
 	fetch(0, nil)
 	fetch(1, session)
 	fetch(0, nil)
-	w.gate.open()
+	w.gate.Open()
 	w.must(p.syncAll())
 	select {
 	case <-waiter.Done():

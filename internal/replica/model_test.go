@@ -14,6 +14,7 @@ import (
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/quota"
+	"moldau/internal/vfs"
 )
 
 var (
@@ -150,11 +151,11 @@ func (m *model) step() {
 		m.unfence(id)
 	case n < 78 && node.up:
 		node.held = true
-		node.gate.close()
+		node.gate.Close()
 		m.note("%d syncs slowly", id)
 	case n < 85 && node.held:
 		node.held = false
-		node.gate.open()
+		node.gate.Open()
 	case n >= 88 && node.up:
 		m.move(id)
 	case n < 88:
@@ -295,7 +296,7 @@ func (m *model) back(id kafka.NodeID) {
 	node := m.nodes[id]
 	node.up, node.image = true, metadata.EmptyImage()
 	node.epoch++
-	node.gate = &gate{}
+	node.gate = &vfs.Gate{}
 	node.start()
 	m.fenced[id] = true
 	m.register(id)
@@ -462,7 +463,7 @@ func (m *model) heal() {
 		}
 		if node.held {
 			node.held = false
-			node.gate.open()
+			node.gate.Open()
 		}
 	}
 	for _, id := range m.ids() {

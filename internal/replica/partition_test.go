@@ -48,7 +48,7 @@ func TestAckedSurvivesPowerCut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		seen := max(p.HighWatermark(), acked.Load())
-		after := &world{t: t, id: self, disk: w.disk.CrashClone(rng, 0), gate: &gate{}, flush: true, image: metadata.EmptyImage(), dirs: w.dirs}
+		after := &world{t: t, id: self, disk: w.disk.CrashClone(rng, 0), gate: &vfs.Gate{}, flush: true, image: metadata.EmptyImage(), dirs: w.dirs}
 		after.now.Store(w.now.Load())
 		after.start()
 		q := after.lead("t")

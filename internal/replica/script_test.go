@@ -23,7 +23,7 @@ func TestScripts(t *testing.T) {
 		s := &script{world: newWorld(t, !strings.Contains(path, "page_cache")), waiters: map[string]*Waiter{}}
 		defer func() { s.stop(false) }()
 		defer func() { s.work() }()
-		s.gate.close()
+		s.gate.Close()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			s.t, s.d = t, d
 			return s.run()
@@ -53,9 +53,9 @@ func (s *script) run() string {
 		return s.metadata()
 	case "remove-topic":
 		s.applyOnly(&metadata.RemoveTopicRecord{TopicID: topicID("t")})
-		s.gate.open() // the folder is renamed when its sync is over
+		s.gate.Open() // the folder is renamed when its sync is over
 		s.settle(tp)
-		s.gate.close()
+		s.gate.Close()
 		return s.state()
 	case "set":
 		var records []metadata.Record
@@ -67,9 +67,9 @@ func (s *script) run() string {
 	case "append":
 		return s.append()
 	case "sync":
-		s.gate.open()
+		s.gate.Open()
 		err := s.partition().syncAll()
-		s.gate.close()
+		s.gate.Close()
 		if err != nil {
 			return codeOf(err)
 		}
@@ -122,9 +122,9 @@ func (s *script) run() string {
 	case "fetched":
 		return s.fetched()
 	case "truncate":
-		s.gate.open() // a cut is synced on the spot
+		s.gate.Open() // a cut is synced on the spot
 		err := s.partition().Truncate(s.int64("to"), s.epoch("epoch"))
-		s.gate.close()
+		s.gate.Close()
 		if err != nil {
 			return codeOf(err)
 		}
@@ -136,8 +136,8 @@ func (s *script) run() string {
 		}
 		return fmt.Sprintf("epoch=%d end=%d", end.Epoch, end.EndOffset)
 	case "fail-sync":
-		s.gate.broken = syscall.EIO
-		s.gate.open()
+		s.gate.Break(syscall.EIO)
+		s.gate.Open()
 		err := s.partition().syncAll()
 		<-s.store.Failures()
 		return codeOf(err) + " " + s.state()
@@ -150,7 +150,7 @@ func (s *script) run() string {
 		s.set.Apply(metadata.Between(s.image, image), image)
 		s.image = image
 		s.settle(tp)
-		s.gate.close()
+		s.gate.Close()
 		return s.state()
 	}
 	s.t.Fatalf("unknown verb %s", s.d.Cmd)
@@ -202,9 +202,9 @@ func (s *script) metadata() string {
 	switch {
 	case s.d.HasArg("no-worker"):
 	case err != nil || p.acting.Load().log == nil: // comes or goes: that takes syncs of its own
-		s.gate.open()
+		s.gate.Open()
 		s.settle(tp)
-		s.gate.close()
+		s.gate.Close()
 	default:
 		s.settle(tp)
 	}

@@ -3,7 +3,6 @@ package replica
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,7 +22,7 @@ type world struct {
 	id    kafka.NodeID
 	disk  *vfs.Mem
 	fs    *vfs.Inject
-	gate  *gate
+	gate  *vfs.Gate
 	store *storage.Store
 	set   *Set
 	image *metadata.Image
@@ -31,45 +30,6 @@ type world struct {
 	flush bool
 	dirs  []string
 	rate  *quota.Bucket // of moves between them
-}
-
-// gate holds back every sync of a log's records while it is shut, and lets them fail if it is broken when it opens.
-type gate struct {
-	mu     sync.Mutex
-	shut   chan struct{} // nil = open
-	broken error
-}
-
-func (g *gate) hook(op vfs.Op) error {
-	if (op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncData) && strings.HasSuffix(op.Path, ".log") {
-		g.mu.Lock()
-		wait := g.shut
-		g.mu.Unlock()
-		if wait != nil {
-			<-wait
-		}
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return g.broken
-	}
-	return nil
-}
-
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.shut == nil {
-		g.shut = make(chan struct{})
-	}
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.shut != nil {
-		close(g.shut)
-		g.shut = nil
-	}
 }
 
 const self kafka.NodeID = 1
@@ -88,7 +48,7 @@ func newWorld(t testing.TB, flush bool) *world {
 
 // newNode is a world that has not been started.
 func newNode(t testing.TB, id kafka.NodeID, flush bool) *world {
-	w := &world{t: t, id: id, disk: vfs.NewMem(), gate: &gate{}, flush: flush, image: metadata.EmptyImage(), dirs: []string{"/data"}}
+	w := &world{t: t, id: id, disk: vfs.NewMem(), gate: &vfs.Gate{}, flush: flush, image: metadata.EmptyImage(), dirs: []string{"/data"}}
 	w.now.Store(1_700_000_000_000)
 	w.rate = quota.NewBucket(quota.Unlimited, w.clock)
 	return w
@@ -97,7 +57,7 @@ func newNode(t testing.TB, id kafka.NodeID, flush bool) *world {
 // start opens the store on the world's disk.
 func (w *world) start() {
 	w.fs = vfs.NewInject(w.disk)
-	w.fs.Hook = w.gate.hook
+	w.fs.Hook = w.gate.Hook
 	store, err := storage.OpenDirectories(storage.Options{
 		FS: w.fs, Dirs: w.dirs, NodeID: w.id, Now: w.clock, FlushBeforeAck: w.flush,
 	})
@@ -127,7 +87,7 @@ func (w *world) start() {
 }
 
 func (w *world) stop(clean bool) {
-	w.gate.open()
+	w.gate.Open()
 	w.must(w.store.Stop(clean))
 }
 

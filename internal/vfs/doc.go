@@ -17,7 +17,7 @@
 //
 // Files: vfs.go (the seam), files.go (whole files), send.go (the copying SendTo), os*.go (OS), mem.go (Mem's tree),
 // mem_names.go (which names are durable), mem_file.go (content), mem_crash.go (kill and power cut), op.go and around.go
-// (one operation as a value, the wrapper of everything), inject.go, log.go.
+// (one operation as a value, the wrapper of everything), inject.go, gate.go, log.go.
 //
 // Not obvious:
 //   - There is no mmap and no shared file position: all reads and writes name their offset.

@@ -26,7 +26,7 @@ func TestCommandIsAnsweredWhenTheTreeShowsIt(t *testing.T) {
 			topic := kmsg.NewCreateTopicsResponseTopic()
 			topic.Topic = "orders"
 			resp.Topics = append(resp.Topics, topic)
-			return Outcome{Response: resp, Offset: w.image.Offset + 1}, nil
+			return Outcome{Response: resp, Offset: w.Image.Offset + 1}, nil
 		}
 		a, b := w.call("a", Connect{TimeoutMs: 6000}), w.call("b", Connect{TimeoutMs: 30000})
 		synctest.Wait()
@@ -34,7 +34,7 @@ func TestCommandIsAnsweredWhenTheTreeShowsIt(t *testing.T) {
 		b.do(GetChildren{Path: "/brokers/topics", Watch: true})
 		returned := make(chan struct{})
 		go func() {
-			w.must(a.Do(context.Background(), 1, Create{Path: "/brokers/topics/orders", Data: []byte(newTopic), ACL: open()}))
+			w.Must(a.Do(context.Background(), 1, Create{Path: "/brokers/topics/orders", Data: []byte(newTopic), ACL: open()}))
 			close(returned)
 		}()
 		synctest.Wait()
@@ -48,7 +48,7 @@ func TestCommandIsAnsweredWhenTheTreeShowsIt(t *testing.T) {
 			t.Errorf("another client sees %+v", m)
 		}
 		id := kafka.TopicID{9}
-		w.apply(&metadata.TopicRecord{Name: "orders", TopicID: id}, &metadata.PartitionRecord{
+		w.Apply(&metadata.TopicRecord{Name: "orders", TopicID: id}, &metadata.PartitionRecord{
 			TopicID: id, Replicas: []kafka.NodeID{self}, ISR: []kafka.NodeID{self}, Leader: self, Directories: make([]kafka.DirID, 1),
 		})
 		<-returned

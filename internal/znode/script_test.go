@@ -35,7 +35,7 @@ func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		inWorld(t, func(w *world) {
 			s := &script{world: w, callers: map[string]*caller{}, sessions: map[string]Connected{}}
-			w.must(w.c.turn(func(sh *shard, _ *coordinator.Turn) { s.base = sh.zxid }))
+			w.Must(w.c.turn(func(sh *shard, _ *coordinator.Turn) { s.base = sh.zxid }))
 			datadriven.RunTest(t, path, s.run)
 		})
 	})
@@ -56,18 +56,18 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "sleep":
 		var ms int
 		_, err := fmt.Sscan(d.CmdArgs[0].Key, &ms)
-		s.must(err)
+		s.Must(err)
 		time.Sleep(time.Duration(ms) * time.Millisecond)
 	case "gate":
 		if d.CmdArgs[0].Key == "close" {
-			s.gate.close()
+			s.Gate.Close()
 		} else {
-			s.gate.open()
+			s.Gate.Open()
 		}
 	case "restart":
-		s.restart()
+		s.Restart()
 	case "crash":
-		s.crash(1, 0)
+		s.Crash(1, 0)
 	case "resign":
 		s.resign()
 	case "elect":
@@ -137,7 +137,7 @@ func (s *script) op(t *testing.T, d *datadriven.TestData, verb string, args []da
 	version := int32(-1)
 	if v := values["version"]; v != nil {
 		_, err := fmt.Sscan(v[0], &version)
-		s.must(err)
+		s.Must(err)
 	}
 	acl := open()
 	if v, ok := values["acl"]; ok {
@@ -149,7 +149,7 @@ func (s *script) op(t *testing.T, d *datadriven.TestData, verb string, args []da
 			parts := strings.SplitN(text, ":", 3)
 			var perms int32
 			_, err := fmt.Sscan(parts[0], &perms)
-			s.must(err)
+			s.Must(err)
 			acl = append(acl, ACL{perms, ID{parts[1], parts[2]}})
 		}
 	}
@@ -193,14 +193,14 @@ func (s *script) op(t *testing.T, d *datadriven.TestData, verb string, args []da
 	case "set-watches":
 		op := SetWatches{Data: values["data"], Exist: values["exist"], Child: values["child"]}
 		_, err := fmt.Sscan(values["since"][0], &op.Since)
-		s.must(err)
+		s.Must(err)
 		op.Since += s.base
 		return op
 	case "multi":
 		var m Multi
 		for line := range strings.Lines(d.Input) {
 			verb, each, err := datadriven.ParseLine(strings.TrimSpace(line))
-			s.must(err)
+			s.Must(err)
 			m.Ops = append(m.Ops, s.op(t, d, verb, each))
 		}
 		return m
@@ -309,7 +309,7 @@ func (s *script) stats(of Stat) string {
 // tree prints the clients' own nodes, and the sessions.
 func (s *script) tree() string {
 	var out strings.Builder
-	s.must(s.c.turn(func(sh *shard, _ *coordinator.Turn) {
+	s.Must(s.c.turn(func(sh *shard, _ *coordinator.Turn) {
 		for _, path := range slices.Sorted(maps.Keys(sh.tree.nodes)) {
 			if n := sh.tree.nodes[path]; !n.view && !special(path) {
 				fmt.Fprintf(&out, "%s %s %s\n", path, quoted(n.data), s.stats(n.shown()))
@@ -329,9 +329,9 @@ func (s *script) offsets(d *datadriven.TestData, out *strings.Builder) {
 	for _, arg := range d.CmdArgs[1:] {
 		parts := append(strings.Split(arg.Key, ":"), "0")
 		partition, err := strconv.ParseInt(parts[1], 10, 32)
-		s.must(err)
+		s.Must(err)
 		offset, err := strconv.ParseInt(parts[2], 10, 64)
-		s.must(err)
+		s.Must(err)
 		partitions, offsets = append(partitions, kafka.TopicPartition{Topic: parts[0], Partition: int32(partition)}), append(offsets, offset)
 	}
 	if d.Cmd == "commit-offsets" {

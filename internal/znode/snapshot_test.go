@@ -18,17 +18,17 @@ import (
 func (w *world) dump() string {
 	s := &script{world: w}
 	var out strings.Builder
-	w.must(w.c.turn(func(sh *shard, _ *coordinator.Turn) {
+	w.Must(w.c.turn(func(sh *shard, _ *coordinator.Turn) {
 		fmt.Fprintf(&out, "zxid=%d sessions=%d metadata=%d bytes=%d\n", sh.zxid, sh.lastSession, sh.mirror.shown, sh.tree.bytes)
 		for path, n := range sh.tree.nodes {
 			if parent, name := split(path); path != "/" {
 				if _, ok := sh.tree.nodes[parent].children[name]; !ok {
-					w.t.Errorf("%s is not among its parent's children", path)
+					w.T.Errorf("%s is not among its parent's children", path)
 				}
 			}
 			for name := range n.children {
 				if sh.tree.nodes[below(path, name)] == nil {
-					w.t.Errorf("%s has no child %s", path, name)
+					w.T.Errorf("%s has no child %s", path, name)
 				}
 			}
 		}
@@ -44,10 +44,10 @@ func (w *world) dump() string {
 // for ever.
 func TestSnapshotWhileTheTreeChanges(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.stop()
+		w.Stop()
 		w.snapshotBytes = 200 << 10
-		w.epoch++
-		w.start()
+		w.Epoch++
+		w.Start()
 		rng := rand.New(rand.NewPCG(1, 2))
 		a := w.call("a", Connect{TimeoutMs: 40000})
 		b := w.call("b", Connect{TimeoutMs: 40000})
@@ -90,8 +90,8 @@ func TestSnapshotWhileTheTreeChanges(t *testing.T) {
 				synctest.Wait()
 				(*c).do(Ping{})
 			}
-			p, err := w.set.Partition(kafka.TopicPartition{Topic: Topic})
-			w.must(err)
+			p, err := w.Set.Partition(kafka.TopicPartition{Topic: Topic})
+			w.Must(err)
 			log = int64(p.LogStart())
 		}
 		if log == 0 {

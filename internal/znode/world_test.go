@@ -2,144 +2,61 @@ package znode
 
 import (
 	"context"
-	"math/rand/v2"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"moldau/internal/commitlog"
 	"moldau/internal/coordinator"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
-	"moldau/internal/replica"
-	"moldau/internal/storage"
-	"moldau/internal/vfs"
+	"moldau/internal/stand"
 )
 
-// world is one node's tree over a real partition on a disk in memory, with metadata that a test writes by hand. It lives in
-// a synctest bubble.
+// world is one node's tree over a real partition on a disk in memory. It lives in a synctest bubble.
 type world struct {
-	t             *testing.T
-	disk          *vfs.Mem
-	gate          *gate
-	store         *storage.Store
-	set           *replica.Set
+	*stand.Node
 	c             *Coordinator
-	image         *metadata.Image
-	epoch         kafka.Epoch
 	snapshotBytes int
 	began         time.Time
 	// command is what the controller does.
 	command func(ctx context.Context, req kmsg.Request) (Outcome, error)
 }
 
-// gate holds back syncs of logs while it is shut.
-type gate struct {
-	mu   sync.Mutex
-	shut chan struct{} // nil = open
-}
-
-func (g *gate) hook(op vfs.Op) error {
-	if (op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncData) && strings.HasSuffix(op.Path, ".log") {
-		g.mu.Lock()
-		wait := g.shut
-		g.mu.Unlock()
-		if wait != nil {
-			<-wait
-		}
-	}
-	return nil
-}
-
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.shut = make(chan struct{})
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.shut != nil {
-		close(g.shut)
-		g.shut = nil
-	}
-}
-
-const self kafka.NodeID = 1
+const self = stand.Self
 
 // inWorld runs a test in a bubble, with a tree that is served.
 func inWorld(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, disk: vfs.NewMem(), gate: &gate{}, snapshotBytes: 1 << 30, image: metadata.EmptyImage(), began: time.Now()}
-		w.disk.SetNow(time.Now)
-		w.start()
-		defer w.stop()
+		w := &world{Node: stand.NewNode(t, time.Now), snapshotBytes: 1 << 30, began: time.Now()}
+		w.Log.MaxMessageBytes, w.Log.Delete = MaxRecordBytes, true
+		w.Begin, w.End = w.begin, func() { w.c.Stop() }
+		w.Subscribers = func() []metadata.Subscriber { return []metadata.Subscriber{w.c} }
+		w.Start()
+		defer w.Stop()
 		test(w)
 	})
 }
 
-// start opens what is on the disk under a new leader epoch.
-func (w *world) start() {
-	fs := vfs.NewInject(w.disk)
-	fs.Hook = w.gate.hook
-	store, err := storage.OpenDirectories(storage.Options{FS: fs, Dirs: []string{"/data"}, NodeID: self, Now: time.Now, FlushBeforeAck: true})
-	w.must(err)
-	w.must(store.Format("cluster"))
-	w.must(store.Start())
-	w.store = store
-	w.set = replica.NewSet(replica.Options{
-		NodeID: self, Store: store, FlushBeforeAck: true, Now: time.Now,
-		LogConfig: func(string, map[string]string) commitlog.Config {
-			c := commitlog.DefaultConfig()
-			c.MaxMessageBytes, c.Delete = MaxRecordBytes, true
-			return c
-		},
-	})
+func (w *world) begin() {
 	w.c = New(Options{
-		ClusterID: "cluster", Image: func() *metadata.Image { return w.image }, Controller: func() kafka.NodeID { return kafka.NoNode },
+		ClusterID: "cluster", Image: func() *metadata.Image { return w.Image }, Controller: func() kafka.NodeID { return kafka.NoNode },
 		Command:      func(ctx context.Context, req kmsg.Request) (Outcome, error) { return w.command(ctx, req) },
 		MinTimeoutMs: 4000, MaxTimeoutMs: 40000, CommandTimeout: 5 * time.Second, SnapshotBytes: w.snapshotBytes,
 		Runtime: coordinator.Options{
-			NodeID: self, Replicas: w.set, LoadBytes: 4096, Now: time.Now,
+			NodeID: self, Replicas: w.Set, LoadBytes: 4096, Now: time.Now,
 			Elapsed: func() time.Duration { return time.Since(w.began) },
 		},
 	})
-	topic, known := w.image.Topics.ByName(Topic)
+	topic, known := w.Image.Topics.ByName(Topic)
 	if known { // as a node that starts is told of everything at once
-		delta := metadata.Between(metadata.EmptyImage(), w.image)
-		w.set.Apply(delta, w.image)
-		w.c.Apply(delta, w.image)
-		w.apply(w.partition(topic.ID, self))
+		w.Tell(metadata.Between(metadata.EmptyImage(), w.Image))
+		w.Apply(w.Partition(topic.ID, 0, self))
 	} else {
 		id := kafka.TopicID{7}
-		w.apply(&metadata.TopicRecord{Name: Topic, TopicID: id}, w.partition(id, self))
+		w.Apply(&metadata.TopicRecord{Name: Topic, TopicID: id}, w.Partition(id, 0, self))
 	}
-	for _, p := range w.set.Partitions() {
-		<-p.Opened() // after a crash what was there is synced before it counts
-	}
-	synctest.Wait()
-}
-
-func (w *world) partition(id kafka.TopicID, leader kafka.NodeID) *metadata.PartitionRecord {
-	return &metadata.PartitionRecord{
-		TopicID: id, Replicas: []kafka.NodeID{self}, ISR: []kafka.NodeID{self}, Leader: leader,
-		LeaderEpoch: w.epoch, PartitionEpoch: w.epoch, Directories: make([]kafka.DirID, 1),
-	}
-}
-
-func (w *world) apply(records ...metadata.Record) {
-	delta := metadata.NewDelta(w.image)
-	for _, r := range records {
-		w.must(delta.Replay(r))
-	}
-	w.image = delta.Image(w.image.Offset+1, 1)
-	w.set.Apply(delta, w.image)
-	w.c.Apply(delta, w.image)
 }
 
 // resign takes the tree from this node; elect gives it back.
@@ -147,40 +64,10 @@ func (w *world) resign() { w.lead(kafka.NoNode) }
 func (w *world) elect()  { w.lead(self) }
 
 func (w *world) lead(leader kafka.NodeID) {
-	w.epoch++
-	topic, _ := w.image.Topics.ByName(Topic)
-	w.apply(w.partition(topic.ID, leader))
+	w.Epoch++
+	topic, _ := w.Image.Topics.ByName(Topic)
+	w.Apply(w.Partition(topic.ID, 0, leader))
 	synctest.Wait()
-}
-
-// stop ends everything in the order in which a node does.
-func (w *world) stop() {
-	w.c.Stop()
-	w.gate.open()
-	w.must(w.store.Stop(true))
-}
-
-// crash starts anew from what a power cut leaves on the disk: what was synced, and of the rest a random part.
-func (w *world) crash(seed uint64, keep float64) {
-	left := w.disk.CrashClone(rand.New(rand.NewPCG(seed, 1)), keep)
-	w.stop()
-	w.disk = left
-	w.epoch++
-	w.start()
-}
-
-// restart starts anew from a clean stop.
-func (w *world) restart() {
-	w.stop()
-	w.epoch++
-	w.start()
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // caller is a client of a test.
@@ -197,7 +84,7 @@ type caller struct {
 func (w *world) call(name string, req Connect) *caller {
 	c := &caller{w: w, name: name, Client: w.c.Client("127.0.0.1:"+name, func() {})}
 	if err := c.Connect(0, req); err != nil {
-		w.t.Fatalf("%s: connect: %v", name, err)
+		w.T.Fatalf("%s: connect: %v", name, err)
 	}
 	return c
 }
@@ -234,12 +121,12 @@ func (c *caller) messages() (out []Message, err error) {
 
 // do asks for something and returns the answer, with the events that came before it.
 func (c *caller) do(op Op) (answer Message, events []Event) {
-	c.w.t.Helper()
+	c.w.T.Helper()
 	c.xid++
-	c.w.must(c.Do(context.Background(), c.xid, op))
+	c.w.Must(c.Do(context.Background(), c.xid, op))
 	synctest.Wait()
 	all, err := c.messages()
-	c.w.must(err)
+	c.w.Must(err)
 	for _, m := range all {
 		if e, ok := m.Answer.(Event); ok {
 			events = append(events, e)
@@ -248,7 +135,7 @@ func (c *caller) do(op Op) (answer Message, events []Event) {
 		}
 	}
 	if answer.Xid != c.xid {
-		c.w.t.Fatalf("%s: no answer to %T %+v", c.name, op, op)
+		c.w.T.Fatalf("%s: no answer to %T %+v", c.name, op, op)
 	}
 	return answer, events
 }

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"moldau/internal/kafka"
+	"moldau/internal/stand"
 )
 
 // The first client of a cluster has the tree made, and is served when that is there.
@@ -136,7 +136,7 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 			c := w.connection(w.server)
 			c.connect()
 			_, err := c.nc.Write(appendInt(nil, maxFrame))
-			w.must(err)
+			w.Must(err)
 			stalled = append(stalled, c)
 		}
 		c := w.connection(w.server)
@@ -168,10 +168,10 @@ func TestWordsBeforeTheTree(t *testing.T) {
 		} {
 			conn := w.connection(w.server)
 			_, err := conn.nc.Write([]byte(c.word))
-			w.must(err)
+			w.Must(err)
 			var b bytes.Buffer
 			_, err = b.ReadFrom(conn.nc)
-			w.must(err)
+			w.Must(err)
 			if !bytes.Contains(b.Bytes(), []byte(c.want)) {
 				t.Errorf("%s: %s", c.word, b.String())
 			}
@@ -182,11 +182,11 @@ func TestWordsBeforeTheTree(t *testing.T) {
 // A listener that fails ends Serve; Stop ends it without an error.
 func TestServeAndStop(t *testing.T) {
 	inWorld(t, Limits{}, func(w *world) {
-		ln := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		ln := stand.NewPipes()
 		ended := make(chan error)
 		go func() { ended <- w.server.Serve(ln) }()
 		near, far := net.Pipe()
-		ln.conns <- far
+		ln.Conns <- far
 		c := client{w, near}
 		w.lead(self)
 		c.connect()
@@ -200,26 +200,3 @@ func TestServeAndStop(t *testing.T) {
 		}
 	})
 }
-
-// pipes is a listener of connections in memory.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }

@@ -9,28 +9,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"moldau/internal/commitlog"
 	"moldau/internal/coordinator"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
-	"moldau/internal/replica"
-	"moldau/internal/storage"
-	"moldau/internal/vfs"
+	"moldau/internal/stand"
 	"moldau/internal/znode"
 )
 
 const (
-	self  kafka.NodeID = 1
+	self               = stand.Self
 	other kafka.NodeID = 2
 )
 
 // world is the server of a node that may have the tree, and that of a node that has not. It lives in a synctest bubble.
 type world struct {
-	t      *testing.T
-	image  *metadata.Image
-	epoch  kafka.Epoch
-	store  *storage.Store
-	set    *replica.Set
+	*stand.Node
 	tree   *znode.Coordinator
 	server *Server // of self
 	second *Server // of other, whose own tree never serves
@@ -42,77 +35,59 @@ var errDial = errors.New("nobody listens there")
 
 func inWorld(t *testing.T, limits Limits, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, image: metadata.EmptyImage()}
-		disk := vfs.NewMem()
-		disk.SetNow(time.Now)
-		began := time.Now()
-		elapsed := func() time.Duration { return time.Since(began) }
-		var err error
-		w.store, err = storage.OpenDirectories(storage.Options{FS: disk, Dirs: []string{"/data"}, NodeID: self, Now: time.Now, FlushBeforeAck: true})
-		w.must(err)
-		w.must(w.store.Format("cluster"))
-		w.must(w.store.Start())
-		w.set = replica.NewSet(replica.Options{
-			NodeID: self, Store: w.store, FlushBeforeAck: true, Now: time.Now,
-			LogConfig: func(string, map[string]string) commitlog.Config {
-				c := commitlog.DefaultConfig()
-				c.MaxMessageBytes = znode.MaxRecordBytes
-				return c
-			},
-		})
-		tree := func(id kafka.NodeID) *znode.Coordinator {
-			return znode.New(znode.Options{
-				ClusterID: "cluster", Image: func() *metadata.Image { return w.image }, Controller: func() kafka.NodeID { return kafka.NoNode },
-				MinTimeoutMs: 4000, MaxTimeoutMs: 40000, SnapshotBytes: 1 << 30,
-				Runtime: coordinator.Options{NodeID: id, Replicas: w.set, LoadBytes: 4096, Now: time.Now, Elapsed: elapsed},
-			})
-		}
-		w.tree, w.none = tree(self), tree(other)
-		options := Options{
-			NodeID: self, Tree: w.tree, Image: func() *metadata.Image { return w.image }, Elapsed: elapsed, Limits: limits,
-			MinTimeoutMs: 4000, MaxTimeoutMs: 40000,
-			Create: func(context.Context) error {
-				w.lead(self)
-				return nil
-			},
-			Dial: func(context.Context, kafka.NodeID) (net.Conn, error) { return nil, errDial },
-		}
-		w.server = New(options)
-		options.NodeID, options.Tree, options.Dial = other, w.none, w.dialSelf
-		w.second = New(options)
-		defer func() {
-			w.tree.Stop()
-			w.none.Stop()
-			w.second.Stop()
-			if !w.ended {
-				w.server.Stop()
-			}
-			w.must(w.store.Stop(true))
-		}()
+		w := &world{Node: stand.NewNode(t, time.Now)}
+		w.Log.MaxMessageBytes = znode.MaxRecordBytes
+		w.Begin, w.End = func() { w.begin(limits) }, w.end
+		w.Subscribers = func() []metadata.Subscriber { return []metadata.Subscriber{w.tree, w.none, w.server, w.second} }
+		w.Start()
+		defer w.Stop()
 		test(w)
 	})
+}
+
+func (w *world) begin(limits Limits) {
+	began := time.Now()
+	elapsed := func() time.Duration { return time.Since(began) }
+	tree := func(id kafka.NodeID) *znode.Coordinator {
+		return znode.New(znode.Options{
+			ClusterID: "cluster", Image: func() *metadata.Image { return w.Image }, Controller: func() kafka.NodeID { return kafka.NoNode },
+			MinTimeoutMs: 4000, MaxTimeoutMs: 40000, SnapshotBytes: 1 << 30,
+			Runtime: coordinator.Options{NodeID: id, Replicas: w.Set, LoadBytes: 4096, Now: time.Now, Elapsed: elapsed},
+		})
+	}
+	w.tree, w.none = tree(self), tree(other)
+	options := Options{
+		NodeID: self, Tree: w.tree, Image: func() *metadata.Image { return w.Image }, Elapsed: elapsed, Limits: limits,
+		MinTimeoutMs: 4000, MaxTimeoutMs: 40000,
+		Create: func(context.Context) error {
+			w.lead(self)
+			return nil
+		},
+		Dial: func(context.Context, kafka.NodeID) (net.Conn, error) { return nil, errDial },
+	}
+	w.server = New(options)
+	options.NodeID, options.Tree, options.Dial = other, w.none, w.dialSelf
+	w.second = New(options)
+}
+
+func (w *world) end() {
+	w.tree.Stop()
+	w.none.Stop()
+	w.second.Stop()
+	if !w.ended {
+		w.server.Stop()
+	}
 }
 
 // lead says who has the tree.
 func (w *world) lead(leader kafka.NodeID) {
 	id := kafka.TopicID{7}
-	records := []metadata.Record{&metadata.PartitionRecord{
-		TopicID: id, Replicas: []kafka.NodeID{self}, ISR: []kafka.NodeID{self}, Leader: leader,
-		LeaderEpoch: w.epoch, PartitionEpoch: w.epoch, Directories: make([]kafka.DirID, 1),
-	}}
-	if w.epoch == 0 {
+	records := []metadata.Record{w.Partition(id, 0, leader)}
+	if w.Epoch == 0 {
 		records = append([]metadata.Record{&metadata.TopicRecord{Name: znode.Topic, TopicID: id}}, records...)
 	}
-	w.epoch++
-	delta := metadata.NewDelta(w.image)
-	for _, r := range records {
-		w.must(delta.Replay(r))
-	}
-	w.image = delta.Image(w.image.Offset+1, 1)
-	w.set.Apply(delta, w.image)
-	for _, s := range []metadata.Subscriber{w.tree, w.none, w.server, w.second} {
-		s.Apply(delta, w.image)
-	}
+	w.Epoch++
+	w.Apply(records...)
 }
 
 // dialSelf is a connection of the second node to the first one's listener for brokers, which serves one request only.
@@ -139,13 +114,6 @@ func (w *world) dialSelf(context.Context, kafka.NodeID) (net.Conn, error) {
 	return near, nil
 }
 
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // client is a connection to a server.
 type client struct {
 	w  *world
@@ -161,9 +129,9 @@ func (w *world) connection(s *Server) client {
 
 // send sends a frame.
 func (c client) send(body []byte) {
-	c.w.t.Helper()
+	c.w.T.Helper()
 	_, err := c.nc.Write(append(appendInt(nil, int32(len(body))), body...))
-	c.w.must(err)
+	c.w.Must(err)
 }
 
 // frame returns the next frame; nil when the connection is closed.
@@ -193,7 +161,7 @@ func isTimeout(err error) bool {
 
 // connect begins a session and returns the first answer.
 func (c client) connect() []byte {
-	c.w.t.Helper()
+	c.w.T.Helper()
 	c.send(connectFrame(6000, 0, make([]byte, 16)))
 	return c.frame()
 }
