@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/kafka"
@@ -61,13 +60,19 @@ func (a *app) clientMetricsCommand() *cobra.Command {
 				if f.generate {
 					f.name = kafka.NewUUID().String()
 				}
-				changes := map[string]string{}
-				for flag, key := range map[string]string{"metrics": "metrics", "interval": "interval.ms", "match": "match"} {
-					if flags.Changed(flag) {
-						changes[key] = map[string]string{"metrics": f.metrics, "interval": strconv.Itoa(int(f.interval)), "match": f.match}[flag]
+				set, deleted := map[string]string{}, []string(nil)
+				for _, s := range []struct{ flag, key, value string }{
+					{"metrics", "metrics", f.metrics}, {"interval", "interval.ms", strconv.Itoa(int(f.interval))}, {"match", "match", f.match},
+				} {
+					switch {
+					case !flags.Changed(s.flag):
+					case s.value == "":
+						deleted = append(deleted, s.key)
+					default:
+						set[s.key] = s.value
 					}
 				}
-				return a.alterClientMetrics(ctx, cl, c, f.name, changes, "Altered")
+				return a.alterClientMetrics(ctx, cl, c, f.name, configChanges(set, deleted), "Altered")
 			case "delete":
 				return a.deleteClientMetrics(ctx, cl, c, f.name)
 			case "list":
@@ -90,28 +95,9 @@ type alteredClientMetrics struct {
 	Done string `json:"done"`
 }
 
-// alterClientMetrics sets the keys that have a value and takes the others back.
-func (a *app) alterClientMetrics(ctx context.Context, cl *client, c *clusterFlags, name string, changes map[string]string, done string) error {
-	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
-	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeClientMetrics, name
-	for _, key := range sortedKeys(changes) {
-		change := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		change.Name, change.Op = key, kmsg.IncrementalAlterConfigOpDelete
-		if value := changes[key]; value != "" {
-			change.Op, change.Value = kmsg.IncrementalAlterConfigOpSet, &value
-		}
-		resource.Configs = append(resource.Configs, change)
-	}
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	req.Resources = append(req.Resources, resource)
-	resp, err := req.RequestWith(ctx, cl)
-	if err != nil {
+func (a *app) alterClientMetrics(ctx context.Context, cl *client, c *clusterFlags, name string, changes []kmsg.IncrementalAlterConfigsRequestResourceConfig, done string) error {
+	if err := cl.alterConfigAs(ctx, "change the metrics of clients "+name, clientMetricsEntity(name), changes); err != nil {
 		return err
-	}
-	for _, r := range resp.Resources {
-		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
-			return refused("change the metrics of clients "+name, err, text(r.ErrorMessage))
-		}
 	}
 	return a.result(c, alteredClientMetrics{name, done}, func(w io.Writer) {
 		fmt.Fprintf(w, "%s client metrics config for %s.\n", done, name)
@@ -120,7 +106,6 @@ func (a *app) alterClientMetrics(ctx context.Context, cl *client, c *clusterFlag
 
 // deleteClientMetrics takes back all that is set: a subscription is there while something is.
 func (a *app) deleteClientMetrics(ctx context.Context, cl *client, c *clusterFlags, name string) error {
-	changes := map[string]string{}
 	set, err := cl.describeConfig(ctx, clientMetricsEntity(name), name, false)
 	if err != nil {
 		return err
@@ -128,10 +113,11 @@ func (a *app) deleteClientMetrics(ctx context.Context, cl *client, c *clusterFla
 	if len(set) == 0 {
 		return fmt.Errorf("there is no subscription %s to metrics of clients", name)
 	}
+	var keys []string
 	for _, s := range set {
-		changes[s.Name] = ""
+		keys = append(keys, s.Name)
 	}
-	return a.alterClientMetrics(ctx, cl, c, name, changes, "Deleted")
+	return a.alterClientMetrics(ctx, cl, c, name, configChanges(nil, keys), "Deleted")
 }
 
 func (a *app) listClientMetrics(ctx context.Context, cl *client, c *clusterFlags) error {

@@ -384,6 +384,15 @@ func configChanges(set map[string]string, deleted []string) []kmsg.IncrementalAl
 
 // alterConfig changes settings of one entity.
 func (cl *client) alterConfig(ctx context.Context, entity configEntity, changes []kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
+	err := cl.alterConfigAs(ctx, "change the settings of "+entity.kind+" "+entity.name, entity, changes)
+	if errors.Is(err, kerr.InvalidRequest) && entity.of >= kmsg.ConfigResourceTypeClientMetrics {
+		return entity.unserved()
+	}
+	return err
+}
+
+// alterConfigAs is alterConfig for a tool that says in its own words what was refused.
+func (cl *client) alterConfigAs(ctx context.Context, what string, entity configEntity, changes []kmsg.IncrementalAlterConfigsRequestResourceConfig) error {
 	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
 	resource.ResourceType, resource.ResourceName, resource.Configs = entity.of, entity.name, changes
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
@@ -394,10 +403,7 @@ func (cl *client) alterConfig(ctx context.Context, entity configEntity, changes 
 	}
 	for _, r := range resp.Resources {
 		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
-			if errors.Is(err, kerr.InvalidRequest) && entity.of >= kmsg.ConfigResourceTypeClientMetrics {
-				return entity.unserved()
-			}
-			return refused("change the settings of "+entity.kind+" "+entity.name, err, text(r.ErrorMessage))
+			return refused(what, err, text(r.ErrorMessage))
 		}
 	}
 	return nil
