@@ -91,14 +91,9 @@ func (s *shard) read(c *Client, op Op) (any, Code) {
 		}
 		return nil, NoNode
 	case GetData:
-		n := s.tree.find(op.Path)
-		switch {
-		case n == nil:
-			return nil, NoNode
-		case !allowed(n.acl, permRead, c.ids):
-			return nil, NoAuth
-		case op.Watch:
-			s.watches.add(s.watches.data, op.Path, c)
+		n, code := s.readable(c, op.Path, op.Watch, s.watches.data)
+		if code != OK {
+			return nil, code
 		}
 		return Content{n.data, n.shown()}, OK
 	case GetACL:
@@ -108,14 +103,9 @@ func (s *shard) read(c *Client, op Op) (any, Code) {
 		}
 		return ACLs{n.permissions(), n.shown()}, OK
 	case GetChildren:
-		n := s.tree.find(op.Path)
-		switch {
-		case n == nil:
-			return nil, NoNode
-		case !allowed(n.acl, permRead, c.ids):
-			return nil, NoAuth
-		case op.Watch:
-			s.watches.add(s.watches.child, op.Path, c)
+		n, code := s.readable(c, op.Path, op.Watch, s.watches.child)
+		if code != OK {
+			return nil, code
 		}
 		children := Children{Names: n.names()}
 		if op.WithStat {
@@ -125,6 +115,20 @@ func (s *shard) read(c *Client, op Op) (any, Code) {
 		return children, OK
 	}
 	return nil, Unimplemented
+}
+
+// readable finds a node that a client may read, and sets its watch.
+func (s *shard) readable(c *Client, path string, watch bool, kind watchTable) (*node, Code) {
+	n := s.tree.find(path)
+	switch {
+	case n == nil:
+		return nil, NoNode
+	case !allowed(n.acl, permRead, c.ids):
+		return nil, NoAuth
+	case watch:
+		s.watches.add(kind, path, c)
+	}
+	return n, OK
 }
 
 // write serves one write, or tells what the cluster has to do first.

@@ -182,20 +182,28 @@ func (x *transaction) remove(path string) {
 }
 
 func (x *transaction) setData(c *Client, op SetData) Code {
-	if !validPath(op.Path) {
-		return BadArguments
+	d, code := x.expect(c, op.Path, permWrite, op.Version)
+	if code == OK {
+		x.replace(op.Path, d, op.Data)
 	}
-	d := x.find(op.Path)
+	return code
+}
+
+// expect finds the node that a client names, if it may do that with it and its data have the version that the client says.
+func (x *transaction) expect(c *Client, path string, may int32, version int32) (*draft, Code) {
+	if !validPath(path) {
+		return nil, BadArguments
+	}
+	d := x.find(path)
 	switch {
 	case d == nil:
-		return NoNode
-	case !allowed(d.acl, permWrite, c.ids):
-		return NoAuth
-	case op.Version != -1 && op.Version != d.version:
-		return BadVersion
+		return nil, NoNode
+	case !allowed(d.acl, may, c.ids):
+		return nil, NoAuth
+	case version != -1 && version != d.version:
+		return nil, BadVersion
 	}
-	x.replace(op.Path, d, op.Data)
-	return OK
+	return d, OK
 }
 
 // replace sets a node's data.
@@ -233,17 +241,6 @@ func (x *transaction) setACL(c *Client, op SetACL) Code {
 }
 
 func (x *transaction) check(c *Client, op Check) Code {
-	if !validPath(op.Path) {
-		return BadArguments
-	}
-	d := x.find(op.Path)
-	switch {
-	case d == nil:
-		return NoNode
-	case !allowed(d.acl, permRead, c.ids):
-		return NoAuth
-	case op.Version != -1 && op.Version != d.version:
-		return BadVersion
-	}
-	return OK
+	_, code := x.expect(c, op.Path, permRead, op.Version)
+	return code
 }
