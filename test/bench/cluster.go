@@ -77,6 +77,20 @@ func (c *cluster) onTopicOf(ctx context.Context, n int32, f func(topic) ([]figur
 	return figures, c.deleteTopic(ctx, to.name)
 }
 
+// onFilledTopic runs f with a new topic that a load has been written to, all of it on the disk.
+func (c *cluster) onFilledTopic(ctx context.Context, l load, f func(to topic, filled outcome) ([]figure, error)) ([]figure, error) {
+	return c.onTopic(ctx, func(to topic) ([]figure, error) {
+		filled, err := replayProduce(ctx, to, l)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.settle(); err != nil {
+			return nil, err
+		}
+		return f(to, filled)
+	})
+}
+
 // measure runs a client against the brokers and returns what both of them did.
 func (c *cluster) measure(client func() (outcome, error)) ([]figure, error) {
 	before, err := c.usage()

@@ -84,15 +84,7 @@ func javaConsumeWorkload() workload {
 		about: "catch-up read by Apache Kafka's ConsumerPerformance: 1 KiB records, batches of 16 KiB, 6 partitions, page cache warm",
 		nodes: 1,
 		run: func(ctx context.Context, t harness.T, c *cluster, s scale) ([]figure, error) {
-			l := load{recordBytes: 1024, batchBytes: 16 << 10, records: s.bytes / 1024, acks: -1, connections: 1, depth: 5}
-			return c.onTopic(ctx, func(to topic) ([]figure, error) {
-				filled, err := replayProduce(ctx, to, l)
-				if err != nil {
-					return nil, err
-				}
-				if err := c.settle(); err != nil {
-					return nil, err
-				}
+			return c.onFilledTopic(ctx, fullBatches(s), func(to topic, filled outcome) ([]figure, error) {
 				return c.measure(func() (outcome, error) {
 					return javaConsume(ctx, harness.ApacheKafka(t, harness.KafkaVersion), c.addrs(), to, filled)
 				})

@@ -301,20 +301,11 @@ func runIdlePartitions(ctx context.Context, t harness.T, c *cluster, s scale) ([
 		if err := sleepUntil(ctx, time.Now().Add(s.idle/2)); err != nil {
 			return 0, 0, err
 		}
-		before, err := cpuTime(b.Pid())
-		if err != nil {
-			return 0, 0, err
-		}
-		began := time.Now()
-		if err := sleepUntil(ctx, began.Add(s.idle/2)); err != nil {
-			return 0, 0, err
-		}
-		after, err := cpuTime(b.Pid())
-		if err != nil {
+		if cpu, err = idleCPU(ctx, s.idle/2, b); err != nil {
 			return 0, 0, err
 		}
 		rss, _, err = memory(b.Pid())
-		return float64(after-before) / float64(time.Since(began)) * 100, rss, err
+		return cpu, rss, err
 	}
 	cpu, rss, err := rest()
 	if err != nil {
@@ -376,19 +367,10 @@ func runIdleConnections(ctx context.Context, t harness.T, c *cluster, s scale) (
 	if err != nil {
 		return nil, err
 	}
-	cpuBefore, err := cpuTime(b.Pid())
+	idle, err := idleCPU(ctx, s.idle/2, b)
 	if err != nil {
 		return nil, err
 	}
-	began = time.Now()
-	if err := sleepUntil(ctx, began.Add(s.idle/2)); err != nil {
-		return nil, err
-	}
-	cpuAfter, err := cpuTime(b.Pid())
-	if err != nil {
-		return nil, err
-	}
-	idle := float64(cpuAfter-cpuBefore) / float64(time.Since(began)) * 100
 	b.Kill(t)
 	return []figure{
 		{"memory per connection", "KiB", true, float64(after-before) / idleConnections / 1024},

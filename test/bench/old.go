@@ -34,14 +34,7 @@ func oldFetchRun(l load) func(context.Context, harness.T, *cluster, scale) ([]fi
 	return func(ctx context.Context, _ harness.T, c *cluster, s scale) ([]figure, error) {
 		l := l
 		l.records = s.bytes / int64(l.recordBytes)
-		return c.onTopic(ctx, func(to topic) ([]figure, error) {
-			filled, err := replayProduce(ctx, to, l)
-			if err != nil {
-				return nil, err
-			}
-			if err := c.settle(); err != nil {
-				return nil, err
-			}
+		return c.onFilledTopic(ctx, l, func(to topic, filled outcome) ([]figure, error) {
 			rd := reading{records: filled.records, recordBytes: l.recordBytes, connections: 2, passes: 1, maxBytes: 50 << 20, maxPartitionBytes: 1 << 20, old: true}
 			return c.measure(func() (outcome, error) { return replayFetch(ctx, c.brokers[0].addr, to, rd) })
 		})

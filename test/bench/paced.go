@@ -67,7 +67,7 @@ func producer(ctx context.Context, t harness.T, c *cluster, client string, to to
 // runColdRead measures what reading from the disk does to producers.
 func runColdRead(ctx context.Context, _ harness.T, c *cluster, s scale) ([]figure, error) {
 	return c.onTopic(ctx, func(old topic) ([]figure, error) {
-		l := load{recordBytes: 1024, batchBytes: 16 << 10, records: s.bytes / 1024, acks: -1, connections: 1, depth: 5}
+		l := fullBatches(s)
 		filled, err := replayProduce(ctx, old, l)
 		if err != nil {
 			return nil, err

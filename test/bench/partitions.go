@@ -77,6 +77,20 @@ func spent(brokers ...*broker) (time.Duration, error) {
 	return sum, nil
 }
 
+// idleCPU is what some brokers spend while nothing happens for a time, in percent of a core.
+func idleCPU(ctx context.Context, d time.Duration, brokers ...*broker) (float64, error) {
+	before, err := spent(brokers...)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := sleepUntil(ctx, began.Add(d)); err != nil {
+		return 0, err
+	}
+	after, err := spent(brokers...)
+	return float64(after-before) / float64(time.Since(began)) * 100, err
+}
+
 func (f *course) create(ctx context.Context, client *kgo.Client) error {
 	before, err := spent(f.cluster.brokers...)
 	if err != nil {
@@ -110,16 +124,8 @@ func (f *course) allInSync(ctx context.Context, client *kgo.Client, leads *broke
 
 // idle is what the partitions cost when nothing happens.
 func (f *course) idle(ctx context.Context, _ *kgo.Client) error {
-	before, err := spent(f.cluster.brokers...)
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := sleepUntil(ctx, began.Add(f.scale.idle/2)); err != nil {
-		return err
-	}
-	after, err := spent(f.cluster.brokers...)
-	f.figures = append(f.figures, figure{"idle CPU of all brokers", "% of a core", true, float64(after-before) / float64(time.Since(began)) * 100})
+	idle, err := idleCPU(ctx, f.scale.idle/2, f.cluster.brokers...)
+	f.figures = append(f.figures, figure{"idle CPU of all brokers", "% of a core", true, idle})
 	return err
 }
 

@@ -141,17 +141,15 @@ func produceRun(client string, l load) func(context.Context, harness.T, *cluster
 	}
 }
 
+// fullBatches is what topics are filled with that are read afterwards.
+func fullBatches(s scale) load {
+	return load{recordBytes: 1024, batchBytes: 16 << 10, records: s.bytes / 1024, acks: -1, connections: 1, depth: 5}
+}
+
 // runFetch fills a topic and reads it, without the filling in its figures.
 func runFetch(ctx context.Context, _ harness.T, c *cluster, s scale) ([]figure, error) {
-	l := load{recordBytes: 1024, batchBytes: 16 << 10, records: s.bytes / 1024, acks: -1, connections: 1, depth: 5}
-	return c.onTopic(ctx, func(to topic) ([]figure, error) {
-		filled, err := replayProduce(ctx, to, l)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.settle(); err != nil {
-			return nil, err
-		}
+	l := fullBatches(s)
+	return c.onFilledTopic(ctx, l, func(to topic, filled outcome) ([]figure, error) {
 		rd := reading{records: filled.records, recordBytes: l.recordBytes, connections: 2, passes: s.passes,
 			maxBytes: 50 << 20, maxPartitionBytes: 1 << 20}
 		return c.measure(func() (outcome, error) { return replayFetch(ctx, c.brokers[0].addr, to, rd) })
@@ -170,20 +168,10 @@ func runStart(ctx context.Context, t harness.T, c *cluster, s scale) ([]figure, 
 	if err := sleepUntil(ctx, time.Now().Add(s.idle/2)); err != nil {
 		return nil, err
 	}
-	// The second half only: the first still pays for the start.
-	before, err := cpuTime(b.Pid())
+	idle, err := idleCPU(ctx, s.idle/2, b) // the second half only: the first still pays for the start
 	if err != nil {
 		return nil, err
 	}
-	since := time.Now()
-	if err := sleepUntil(ctx, since.Add(s.idle/2)); err != nil {
-		return nil, err
-	}
-	after, err := cpuTime(b.Pid())
-	if err != nil {
-		return nil, err
-	}
-	idle := float64(after-before) / float64(time.Since(since)) * 100
 	rss, pss, err := memory(b.Pid())
 	if err != nil {
 		return nil, err
