@@ -115,10 +115,13 @@ func (c *cluster) measure(client func() (outcome, error)) ([]figure, error) {
 		{"client CPU per GB", "s", true, o.clientCPU.Seconds() / gigabytes},
 		{"throughput", "MB/s", false, o.perSecond * float64(o.bytes) / float64(o.records) / 1e6},
 		{"throughput", "records/s", false, o.perSecond},
-		{"latency p50", "ms", true, milliseconds(o.latency.p50)},
-		{"latency p95", "ms", true, milliseconds(o.latency.p95)},
-		{"latency p99", "ms", true, milliseconds(o.latency.p99)},
-		{"latency p99.9", "ms", true, milliseconds(o.latency.p999)},
+	}
+	if o.latency != (latencies{}) { // not every client tells
+		figures = append(figures,
+			figure{"latency p50", "ms", true, milliseconds(o.latency.p50)},
+			figure{"latency p95", "ms", true, milliseconds(o.latency.p95)},
+			figure{"latency p99", "ms", true, milliseconds(o.latency.p99)},
+			figure{"latency p99.9", "ms", true, milliseconds(o.latency.p999)})
 	}
 	if o.requests > 0 {
 		figures = append(figures, figure{"read and write calls per request", "", true, float64(after.calls-before.calls) / float64(o.requests)})
