@@ -116,7 +116,7 @@ func (b *background) count(t *testing.T, name string) (n int) {
 func (b *background) more(t *testing.T, name string, n int) {
 	t.Helper()
 	want := b.count(t, name) + n
-	eventually(t, 90*time.Second, fmt.Sprintf("%d more times %s", n, name), func() error {
+	harness.Eventually(t, 90*time.Second, fmt.Sprintf("%d more times %s", n, name), func() error {
 		select {
 		case err := <-b.done:
 			t.Fatalf("%s has ended: %v", b.cmd, err)
@@ -176,7 +176,7 @@ func TestJavaClients(t *testing.T) {
 	}
 	producer.stop(t)
 	l := producer.acknowledged(t, "orders")
-	eventually(t, time.Minute, "every record is consumed", func() error {
+	harness.Eventually(t, time.Minute, "every record is consumed", func() error {
 		seen := map[int32]map[int64]bool{}
 		for _, consumer := range consumers {
 			for _, e := range consumer.events(t) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"moldau/test/harness"
 )
 
 // TestMovesBetweenDirectories: under load the replicas of one node after the other move to its other log directory, and the
@@ -77,7 +79,7 @@ func TestMovesBetweenDirectories(t *testing.T) {
 		c.nodes[id].kill()
 		l.await(t, 100)
 		c.nodes[id].restart(t)
-		eventually(t, 60*time.Second, "the moves are over", func() error {
+		harness.Eventually(t, 60*time.Second, "the moves are over", func() error {
 			out, err := c.tool(t, "reassign-partitions", "--verify", "--preserve-throttles", "--reassignment-json-file", plan)
 			if n := strings.Count(out, "completed successfully."); err != nil || n != partitions {
 				return fmt.Errorf("%v\n%s", err, out)

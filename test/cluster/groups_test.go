@@ -17,6 +17,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"moldau/test/harness"
 )
 
 // groupSettings let a test wait for sessions of members.
@@ -194,7 +196,7 @@ func (g *team) commits(t *testing.T, more int64) {
 		return n
 	}
 	want := total() + more
-	eventually(t, time.Minute, fmt.Sprintf("the group commits %d more", more), func() error {
+	harness.Eventually(t, time.Minute, fmt.Sprintf("the group commits %d more", more), func() error {
 		if n := total(); n < want {
 			return fmt.Errorf("%d of %d", n, want)
 		}
@@ -214,7 +216,7 @@ func (g *team) check(t *testing.T, l *load) {
 	t.Helper()
 	l.stop()
 	l.over.Wait()
-	eventually(t, time.Minute, "every record is handled", func() error {
+	harness.Eventually(t, time.Minute, "every record is handled", func() error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		for p, records := range l.acked {
@@ -229,7 +231,7 @@ func (g *team) check(t *testing.T, l *load) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var offsets kadm.OffsetResponses
-	eventually(t, 20*time.Second, "the committed offsets are known", func() (err error) {
+	harness.Eventually(t, 20*time.Second, "the committed offsets are known", func() (err error) {
 		if offsets, err = kadm.NewClient(g.c.client(t)).FetchOffsets(ctx, g.group); err == nil {
 			err = offsets.Error()
 		}
@@ -267,7 +269,7 @@ func newest(claims map[claim]string) int32 {
 func (c *cluster) coordinator(t *testing.T, group string) int {
 	t.Helper()
 	node := -1
-	eventually(t, 20*time.Second, "the group has a coordinator", func() error {
+	harness.Eventually(t, 20*time.Second, "the group has a coordinator", func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		found := kadm.NewClient(c.client(t)).FindGroupCoordinators(ctx, group)
@@ -350,7 +352,7 @@ func TestGroupOfStaticMembers(t *testing.T) {
 		g.join(t, "anna"+strconv.Itoa(i), true)
 	}
 	second := g.join(t, "bela", true)
-	eventually(t, time.Minute, "all have partitions", func() error {
+	harness.Eventually(t, time.Minute, "all have partitions", func() error {
 		if held := second.holds(); len(held) != 3 {
 			return fmt.Errorf("bela holds %v", held)
 		}
@@ -449,7 +451,7 @@ func TestOffsetsOfManyCommits(t *testing.T) {
 	c.nodes[c.coordinator(t, "busy")].kill()
 	began := time.Now()
 	var offsets kadm.OffsetResponses
-	eventually(t, 30*time.Second, "the next coordinator knows the offsets", func() (err error) {
+	harness.Eventually(t, 30*time.Second, "the next coordinator knows the offsets", func() (err error) {
 		offsets, err = admin.FetchOffsets(ctx, "busy")
 		return err
 	})

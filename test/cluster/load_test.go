@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/test/harness"
 )
 
 // quorumLeader asks for the leader of the metadata quorum.
@@ -119,7 +121,7 @@ func (l *load) await(t *testing.T, n int) {
 	l.mu.Lock()
 	want := l.count + n
 	l.mu.Unlock()
-	eventually(t, time.Minute, fmt.Sprintf("%d more records are acknowledged", n), func() error {
+	harness.Eventually(t, time.Minute, fmt.Sprintf("%d more records are acknowledged", n), func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.count < want {
@@ -175,7 +177,7 @@ func (l *load) check(t *testing.T, c *cluster) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var ends kadm.ListedOffsets
-	eventually(t, 30*time.Second, "the end offsets are known", func() (err error) {
+	harness.Eventually(t, 30*time.Second, "the end offsets are known", func() (err error) {
 		if ends, err = kadm.NewClient(c.client(t)).ListEndOffsets(ctx, l.topic); err == nil {
 			err = ends.Error()
 		}

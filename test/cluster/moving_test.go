@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"moldau/test/harness"
 )
 
 // TestReassignUnderLoad: partitions move to a fourth broker under load and a throttle; nothing is lost, and no throttle and no
@@ -144,6 +146,6 @@ func TestTopicMadeAgain(t *testing.T) {
 		}
 		c.inSync(t, "orders", 3)
 		l.check(t, c)
-		eventually(t, 20*time.Second, "the topic is gone", func() error { return c.remove(ctx, "orders") })
+		harness.Eventually(t, 20*time.Second, "the topic is gone", func() error { return c.remove(ctx, "orders") })
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"moldau/test/harness"
 )
 
 // quick is a session that a test can wait for.
@@ -25,7 +27,7 @@ func TestZombieLeader(t *testing.T) {
 	l.await(t, 200)
 	leader := c.leader(t, "orders", 0)
 	c.nodes[leader].signal(t, syscall.SIGSTOP)
-	eventually(t, 30*time.Second, "another leads", func() error {
+	harness.Eventually(t, 30*time.Second, "another leads", func() error {
 		d, err := c.describeBut(leader, "orders")
 		if err != nil {
 			return err
@@ -133,7 +135,7 @@ func TestControllerCutOff(t *testing.T) {
 	active := c.controller(t)
 	c.isolate(t, active)
 	l.await(t, 300)
-	eventually(t, 20*time.Second, "a topic is made by another controller", func() error {
+	harness.Eventually(t, 20*time.Second, "a topic is made by another controller", func() error {
 		return c.createBut(active, "made-meanwhile")
 	})
 	c.heal(t)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,7 +64,7 @@ func prepare(t *testing.T, n int, extra ...string) *cluster {
 // add makes one more node's place and file.
 func (c *cluster) add(t *testing.T, id int, properties ...string) *process {
 	t.Helper()
-	addPlace(t, id)
+	network().AddPlace(t, namespace(id), id, address(id))
 	p := &process{id: id, properties: filepath.Join(c.dir, fmt.Sprintf("%d.properties", id)), log: filepath.Join(c.dir, fmt.Sprintf("%d.log", id))}
 	p.write(t, append([]string{
 		fmt.Sprintf("node.id=%d", id),
@@ -147,29 +146,21 @@ func (p *process) spawn(t *testing.T) {
 // ready waits until the node serves.
 func (p *process) ready(t *testing.T) {
 	t.Helper()
-	eventually(t, 30*time.Second, fmt.Sprintf("node %d is ready", p.id), func() error {
+	harness.Eventually(t, 30*time.Second, fmt.Sprintf("node %d is ready", p.id), func() error {
 		select {
 		case <-p.done:
 			text, _ := os.ReadFile(p.log)
 			t.Fatalf("node %d ended before it was ready:\n%s", p.id, last(string(text), 4000))
 		default:
 		}
-		resp, err := http.Get("http://" + address(p.id) + ":9644/readyz")
-		if err != nil {
-			return err
-		}
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %d", resp.StatusCode)
-		}
-		return nil
+		return harness.Answers("http://" + address(p.id) + ":9644/readyz")
 	})
 }
 
 // logged waits until the node has printed a line with all these texts.
 func (p *process) logged(t *testing.T, texts ...string) {
 	t.Helper()
-	eventually(t, 20*time.Second, fmt.Sprintf("node %d says %q", p.id, texts), func() error {
+	harness.Eventually(t, 20*time.Second, fmt.Sprintf("node %d says %q", p.id, texts), func() error {
 		log, _ := os.ReadFile(p.log)
 		for line := range strings.Lines(string(log)) {
 			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
@@ -238,7 +229,7 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 func (p *process) halt(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGSTOP)
-	eventually(t, 10*time.Second, fmt.Sprintf("node %d stands still", p.id), func() error {
+	harness.Eventually(t, 10*time.Second, fmt.Sprintf("node %d stands still", p.id), func() error {
 		if !harness.Halted(p.cmd.Process.Pid) {
 			return errors.New("it runs")
 		}
@@ -353,7 +344,7 @@ func (c *cluster) createBut(but int, topic string) error {
 func (c *cluster) leader(t *testing.T, topic string, partition int32) int {
 	t.Helper()
 	leader := -1
-	eventually(t, 20*time.Second, fmt.Sprintf("%s-%d has a leader", topic, partition), func() error {
+	harness.Eventually(t, 20*time.Second, fmt.Sprintf("%s-%d has a leader", topic, partition), func() error {
 		d, err := c.describe(topic)
 		if err != nil {
 			return err
@@ -369,7 +360,7 @@ func (c *cluster) leader(t *testing.T, topic string, partition int32) int {
 // inSync waits until every partition of a topic has so many replicas in sync.
 func (c *cluster) inSync(t *testing.T, topic string, n int) {
 	t.Helper()
-	eventually(t, 60*time.Second, fmt.Sprintf("%s has %d replicas in sync", topic, n), func() error {
+	harness.Eventually(t, 60*time.Second, fmt.Sprintf("%s has %d replicas in sync", topic, n), func() error {
 		d, err := c.describe(topic)
 		if err != nil {
 			return err
@@ -387,7 +378,7 @@ func (c *cluster) inSync(t *testing.T, topic string, n int) {
 func (c *cluster) controller(t *testing.T) int {
 	t.Helper()
 	leader := -1
-	eventually(t, 20*time.Second, "there is an active controller", func() error {
+	harness.Eventually(t, 20*time.Second, "there is an active controller", func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		q, err := quorumLeader(ctx, c.client(t))
@@ -395,22 +386,6 @@ func (c *cluster) controller(t *testing.T) int {
 		return err
 	})
 	return leader
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, patience time.Duration, what string, try func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not so within %v: %s: %v", patience, what, err)
-		}
-		<-time.After(20 * time.Millisecond)
-	}
 }
 
 // remove deletes a topic and reports whether nobody knows it any more.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"moldau/test/harness"
 )
 
 // TestSoak: harm after harm, chosen by chance, for as long as MOLDAU_SOAK says ("3h"); by hand only:
@@ -67,7 +69,7 @@ func TestSoak(t *testing.T) {
 		for _, m := range members {
 			m.leave()
 		}
-		eventually(t, 30*time.Second, "the topic is gone", func() error { return c.remove(t.Context(), topic) })
+		harness.Eventually(t, 30*time.Second, "the topic is gone", func() error { return c.remove(t.Context(), topic) })
 		if t.Failed() {
 			t.Fatalf("in round %d", round)
 		}

@@ -52,7 +52,7 @@ func (g *genuine) client(t *testing.T) *kgo.Client {
 func (g *genuine) create(t *testing.T, topic string, partitions int32) {
 	t.Helper()
 	admin := kadm.NewClient(g.client(t))
-	eventually(t, 60*time.Second, "the broker makes a topic", func() error {
+	harness.Eventually(t, 60*time.Second, "the broker makes a topic", func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_, err := admin.CreateTopic(ctx, partitions, 1, nil, topic)
@@ -71,21 +71,6 @@ func (g *genuine) send(t *testing.T, topic string, partition int32, values ...st
 	defer cancel()
 	if err := g.client(t).ProduceSync(ctx, records...).FirstErr(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func eventually(t *testing.T, patience time.Duration, what string, try func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not so within %v: %s: %v", patience, what, err)
-		}
-		<-time.After(20 * time.Millisecond)
 	}
 }
 
@@ -180,7 +165,7 @@ type seer interface{ has() []string }
 func gets(t *testing.T, values []string, members ...seer) {
 	t.Helper()
 	var all []string
-	eventually(t, 30*time.Second, "everything arrives", func() error {
+	harness.Eventually(t, 30*time.Second, "everything arrives", func() error {
 		all = nil
 		for _, r := range members {
 			all = append(all, r.has()...)
@@ -232,7 +217,7 @@ func TestOffsetsAreKeptInZooKeeper(t *testing.T) {
 			return err
 		}
 	}
-	eventually(t, 5*time.Second, "2 is committed", committed("2"))
+	harness.Eventually(t, 5*time.Second, "2 is committed", committed("2"))
 	if own, err := owners(tree, "g", "first"); err != nil || !maps.Equal(own, map[string]string{"0": one.ID() + "-0"}) {
 		t.Errorf("owners: %v, %v", own, err)
 	}
@@ -249,7 +234,7 @@ func TestOffsetsAreKeptInZooKeeper(t *testing.T) {
 	two := join(t, g.settings(t, "auto.commit.interval.ms=3600000"))
 	gets(t, []string{"c"}, two)
 	two.stop()
-	eventually(t, 0, "3 is committed on leaving", committed("3"))
+	harness.Eventually(t, 0, "3 is committed on leaving", committed("3"))
 
 	// A group without an offset starts at the end, and that is where it goes on from.
 	late := g.settings(t, "group.id=late", "auto.offset.reset=largest")
@@ -281,7 +266,7 @@ func TestMembersShare(t *testing.T) {
 			}
 			settle := func(want ...int) {
 				t.Helper()
-				eventually(t, 30*time.Second, fmt.Sprintf("members own %v partitions", want), func() error {
+				harness.Eventually(t, 30*time.Second, fmt.Sprintf("members own %v partitions", want), func() error {
 					own, err := owners(tree, "g", "three")
 					count := make(map[string]int)
 					for _, stream := range own {

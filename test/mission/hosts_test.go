@@ -2,7 +2,6 @@ package mission
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +12,6 @@ import (
 
 	"moldau/test/harness"
 )
-
-const gateway = "10.77.1.254"
 
 // host is a machine of the worked case: a network namespace, and a name that all know.
 type host struct {
@@ -43,23 +40,11 @@ func startHosts(t *testing.T) []*host {
 	if testing.Short() {
 		t.Skip("three nodes and three consoles take seconds to start")
 	}
-	if os.Getenv(inside) == "" {
-		harness.Missing(t, "no network namespaces here: run as root, or allow user namespaces")
-	}
-	harness.Tool(t, "ip", "install iproute2")
+	network().Need(t)
 	dir := t.TempDir()
 	all := hosts()
 	for _, h := range all {
-		link := fmt.Sprintf("veth%d", h.id)
-		run(t, "ip", "netns", "add", h.name)
-		t.Cleanup(func() { run(t, "ip", "netns", "del", h.name) })
-		run(t, "ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", h.name)
-		t.Cleanup(func() { run(t, "ip", "link", "del", link) }) // it would outlive its namespace for a moment
-		run(t, "ip", "link", "set", link, "master", "br0", "up")
-		run(t, "ip", "-n", h.name, "addr", "add", h.address+"/24", "dev", "eth0")
-		run(t, "ip", "-n", h.name, "link", "set", "eth0", "up")
-		run(t, "ip", "-n", h.name, "link", "set", "lo", "up")
-
+		network().AddPlace(t, h.name, h.id, h.address)
 		h.conf, h.log = filepath.Join(dir, h.name+".properties"), filepath.Join(dir, h.name+".log")
 		properties := []string{
 			fmt.Sprintf("broker.id=%d", h.id),
@@ -119,21 +104,13 @@ func (h *host) start(t *testing.T) {
 // ready waits until the node serves.
 func (h *host) ready(t *testing.T) {
 	t.Helper()
-	eventually(t, 30*time.Second, "the node on "+h.name+" is ready", func() error {
+	harness.Eventually(t, 30*time.Second, "the node on "+h.name+" is ready", func() error {
 		select {
 		case <-h.done:
 			t.Fatalf("the node on %s ended before it was ready", h.name)
 		default:
 		}
-		resp, err := http.Get("http://" + h.address + ":9644/readyz")
-		if err != nil {
-			return err
-		}
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %d", resp.StatusCode)
-		}
-		return nil
+		return harness.Answers("http://" + h.address + ":9644/readyz")
 	})
 }
 
@@ -145,11 +122,4 @@ func (h *host) kill() {
 	_ = h.node.Process.Kill()
 	<-h.done
 	h.node = nil
-}
-
-func run(t *testing.T, name string, args ...string) {
-	t.Helper()
-	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-	}
 }

@@ -228,7 +228,7 @@ func (c *workedCase) run(t *testing.T, left, right, producer install) {
 // settle waits until the members of the group own so many partitions each.
 func (c *workedCase) settle(t *testing.T, want ...int) {
 	t.Helper()
-	eventually(t, 40*time.Second, fmt.Sprintf("members own %v partitions of first", want), func() error {
+	harness.Eventually(t, 40*time.Second, fmt.Sprintf("members own %v partitions of first", want), func() error {
 		own, err := owners(c.tree, "test_group", "first")
 		count := make(map[string]int)
 		for _, stream := range own {
@@ -246,7 +246,7 @@ func (c *workedCase) settle(t *testing.T, want ...int) {
 func (c *workedCase) flows(t *testing.T, keyboard io.Writer, consumers ...*program) {
 	t.Helper()
 	row := 0
-	eventually(t, 60*time.Second, "lines flow", func() error {
+	harness.Eventually(t, 60*time.Second, "lines flow", func() error {
 		c.lines++
 		line := fmt.Sprintf("probe %d", c.lines)
 		if _, err := io.WriteString(keyboard, line+"\n"); err != nil {
@@ -275,7 +275,7 @@ func (c *workedCase) flows(t *testing.T, keyboard io.Writer, consumers ...*progr
 func reads(t *testing.T, lines []string, programs ...*program) []string {
 	t.Helper()
 	var all []string
-	eventually(t, 40*time.Second, "every line arrives", func() error {
+	harness.Eventually(t, 40*time.Second, "every line arrives", func() error {
 		all = nil
 		for _, p := range programs {
 			all = append(all, p.has()...)
