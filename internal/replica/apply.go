@@ -117,7 +117,7 @@ func (s *Set) put(t *metadata.Topic, partition int32, reg *metadata.PartitionReg
 		replicas:    reg.Replicas,
 		isr:         reg.ISR,
 		elr:         reg.ELR,
-		relied:      slices.Contains(slices.Concat(reg.ISR, reg.ELR, reg.LastKnownELR), s.o.NodeID),
+		relied:      slices.Contains(reg.ISR, s.o.NodeID) || slices.Contains(reg.ELR, s.o.NodeID) || slices.Contains(reg.LastKnownELR, s.o.NodeID),
 		dir:         reg.Directory(s.o.NodeID),
 		minISR:      min(set.minISR, len(reg.Replicas)),
 		config:      set.log,
