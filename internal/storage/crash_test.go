@@ -370,12 +370,21 @@ func thorough(normal, landing int) int {
 // TestStoreErrorEverywhere lets every disk operation fail once: the caller is told or it did no harm, and a later start
 // finds everything that was promised.
 func TestStoreErrorEverywhere(t *testing.T) {
+	errorEverywhere(t, thorough(4, 1), 9, func(fs vfs.FS) checked { return live(fs) })
+}
+
+// checked is what a life on a disk has promised, to be found on what is left of the disk.
+type checked interface{ check(disk vfs.FS) error }
+
+// errorEverywhere lets every step-th disk operation of a life fail once, in two ways.
+func errorEverywhere(t *testing.T, step int, seed uint64, live func(fs vfs.FS) checked) {
+	t.Helper()
 	for _, cause := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
-		for failAt := int64(0); ; failAt += int64(thorough(4, 1)) {
+		for failAt := int64(0); ; failAt += int64(step) {
 			mem := vfs.NewMem()
 			fs := vfs.NewInject(mem, vfs.OnIndex(failAt, cause))
 			p := live(fs)
-			rng := rand.New(rand.NewPCG(uint64(failAt), 9))
+			rng := rand.New(rand.NewPCG(uint64(failAt), seed))
 			for i, disk := range []*vfs.Mem{mem.KillClone(), mem.CrashClone(rng, 0), mem.CrashClone(rng, 0.5)} {
 				if err := p.check(disk); err != nil {
 					t.Fatalf("operation %d failed with %v, disk %d: %v\npromised %+v", failAt, cause, i, err, p)

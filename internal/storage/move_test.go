@@ -219,22 +219,7 @@ func TestMoveCrashEverywhere(t *testing.T) {
 // TestMoveErrorEverywhere lets every disk operation of it fail once. Who goes on with the log that Promote returned loses
 // nothing.
 func TestMoveErrorEverywhere(t *testing.T) {
-	for _, cause := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
-		for at := int64(0); ; at += int64(thorough(3, 1)) {
-			mem := vfs.NewMem()
-			fs := vfs.NewInject(mem, vfs.OnIndex(at, cause))
-			m := liveMoving(fs)
-			rng := rand.New(rand.NewPCG(uint64(at), 4))
-			for i, disk := range []*vfs.Mem{mem.KillClone(), mem.CrashClone(rng, 0), mem.CrashClone(rng, 0.5)} {
-				if err := m.check(disk); err != nil {
-					t.Fatalf("operation %d failed with %v, disk %d: %v\npromised %+v", at, cause, i, err, m)
-				}
-			}
-			if fs.Count() <= at {
-				break
-			}
-		}
-	}
+	errorEverywhere(t, thorough(3, 1), 4, func(fs vfs.FS) checked { return liveMoving(fs) })
 }
 
 // TestMoveTwice: what a directory remembers of a partition that has left it does not stand for what comes back later.

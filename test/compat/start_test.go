@@ -103,7 +103,7 @@ func TestDiskFull(t *testing.T) {
 	runKcat(t, kcat, "before\n", "-P", "-b", n.Addr, "-t", "full", "-p", "0")
 	ballast := filepath.Join(disk, "ballast")
 	for round := range 3 {
-		fill(t, ballast)
+		harness.FillUp(t, ballast)
 		out := tryKcat(kcat, strings.Repeat("x", 500000)+"\n", "-P", "-b", n.Addr, "-t", "full", "-p", "0", "-X", "message.timeout.ms=3000")
 		if !strings.Contains(out, "failed") {
 			t.Fatalf("round %d: a produce to a full disk went through: %q", round, out)
@@ -125,23 +125,6 @@ func TestDiskFull(t *testing.T) {
 	n.Run(t)
 	if got := runKcat(t, kcat, "", "-C", "-b", n.Addr, "-t", "full", "-p", "0", "-e", "-q"); !strings.HasPrefix(got, "before\n") || !strings.HasSuffix(got, "after\n") {
 		t.Errorf("after a restart: %d bytes", len(got))
-	}
-}
-
-func fill(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for size := 1 << 20; size >= 1; size /= 2 {
-		block := make([]byte, size)
-		for {
-			if _, err := f.Write(block); err != nil {
-				break
-			}
-		}
 	}
 }
 

@@ -85,7 +85,7 @@ func TestDiskFillsAgainAndAgain(t *testing.T) {
 				}
 			}
 		} else {
-			fillUp(t, ballast)
+			harness.FillUp(t, ballast)
 		}
 		eventually(ctx, t, fmt.Sprintf("round %d: the disk is full, a record", round), func() error {
 			err := kept.tell(ctx, c, "full", 0, fmt.Sprint("more ", round))
@@ -121,22 +121,6 @@ func TestDiskFillsAgainAndAgain(t *testing.T) {
 	n.Run(t)
 	compare(ctx, t, n, "full", 0, kept)
 	n.Stop(t)
-}
-
-// fillUp writes a file until not a byte more goes.
-func fillUp(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for size := 1 << 20; size >= 1; size /= 2 {
-		for block := make([]byte, size); err == nil; {
-			_, err = f.Write(block)
-		}
-		err = nil
-	}
 }
 
 // compare reads a partition: what was told has to be there.
