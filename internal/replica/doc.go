@@ -17,7 +17,8 @@
 //  6. A follower's progress counts only from the incarnation of its broker that is registered (KIP-903).
 //  7. What a reader has not seen marks its Watch, if the Watch was attached before the reader looked.
 //  8. Whoever may be elected without risk has deleted what DeleteRecords was told is deleted: its answer waits for the in-sync
-//     and the eligible (KIP-966), dead or alive, and nobody joins the in-sync set whose log starts before the leader's.
+//     and the eligible (KIP-966), dead or alive, and nobody joins the in-sync set whose log starts before the leader's. Only a deletion
+//     that is on a follower's disk counts.
 //
 // Goroutines: none of its own. Methods run on the callers' goroutines, synced on the Store's syncers, reconcile on the
 // Store's workers, one at a time for a partition name. Everything exported is safe for concurrent use, except Set.Apply,

@@ -15,7 +15,7 @@ type Following struct {
 	Epoch     kafka.Epoch  // leader epoch
 	From      kafka.Offset // the next offset to fetch: the log end
 	LastEpoch kafka.Epoch  // leader epoch of the last record, NoEpoch if there is none
-	LogStart  kafka.Offset
+	LogStart  kafka.Offset // of what is deleted for good: no crash brings it back
 }
 
 // Following returns where a follower stands. The Waiter ends when all below From is durable here, nil if it is: only then
@@ -101,7 +101,7 @@ func (p *Partition) AppendFetched(b []byte, leaderHighWatermark, leaderLogStart 
 	} else {
 		a.log.NoteChange()
 	}
-	if start := min(leaderLogStart, highWatermark); start > a.log.LogStart() {
+	if start := min(leaderLogStart, highWatermark); start > a.log.DurableLogStart() {
 		if err := a.log.SetLogStart(start); err != nil {
 			return Following{}, waiter, fmt.Errorf("move log start of follower %s: %w", p.tp, err)
 		}
@@ -132,7 +132,7 @@ func (p *Partition) beginEarlier(b []byte, epoch kafka.Epoch) error {
 }
 
 func (a *acting) stands() Following {
-	return Following{Leader: a.leader, Epoch: a.epoch, From: a.log.LogEnd(), LastEpoch: a.log.LastEpoch(), LogStart: a.log.LogStart()}
+	return Following{Leader: a.leader, Epoch: a.epoch, From: a.log.LogEnd(), LastEpoch: a.log.LastEpoch(), LogStart: a.log.DurableLogStart()}
 }
 
 // TruncateDiverging cuts a follower's log to where, as far as the two know, it is the leader's: end is the largest epoch

@@ -348,6 +348,11 @@ func (k *keeper) flush() error {
 	}
 	k.stale = true
 	err := k.d.journal.write(changes)
+	if err == nil {
+		for _, l := range logs {
+			l.remembered(k.d.journal.recall(l.tp, l.id))
+		}
+	}
 	k.telling.Unlock()
 	if err == nil {
 		k.stored(logs)
@@ -385,7 +390,7 @@ func (k *keeper) stored(logs []*Log) {
 func (k *keeper) tell(l *Log) error {
 	k.telling.Lock()
 	defer k.telling.Unlock()
-	return k.d.journal.write([]change{l.news()})
+	return l.tellJournal(l.news())
 }
 
 // checkpoint writes Kafka's three files from the journal's state.

@@ -24,6 +24,7 @@ type Log struct {
 
 	synced        atomic.Pointer[func(syncedEnd kafka.Offset, err error)]
 	highWatermark atomic.Int64
+	durableStart  atomic.Int64 // the journal's log start; written where the journal is told
 	inLine        atomic.Int32 // waits for the syncer, and how; see syncer
 	changed       atomic.Bool  // waits for the journal
 	// flush is when the log asks for a sync that nobody waits for (flush.messages, flush.ms).
@@ -178,7 +179,7 @@ func (l *Log) SetLogStart(to kafka.Offset) error {
 	}
 	err := l.Log.SetLogStart(to)
 	// Retention may have moved the log start as far already, but what it does may not be on disk yet.
-	if err == nil && l.dir.journal.recall(l.tp, l.id).logStart < to {
+	if err == nil && l.DurableLogStart() < to {
 		err = l.dir.keeper.tell(l)
 	}
 	if err != nil {
@@ -186,6 +187,13 @@ func (l *Log) SetLogStart(to kafka.Offset) error {
 	}
 	return nil
 }
+
+// DurableLogStart returns the offset below which no crash brings records back. It is behind LogStart for a while when retention
+// has moved that. It never waits.
+func (l *Log) DurableLogStart() kafka.Offset { return l.durableStart.Load() }
+
+// remembered takes over what the journal knows; called with keeper.telling held, or before the log is known to others.
+func (l *Log) remembered(o offsets) { l.durableStart.Store(o.logStart) }
 
 // Truncate cuts the log to end at to. The journal hears of it first: a recovery point above to would make the next start
 // trust what is written there now.
@@ -218,7 +226,7 @@ func (l *Log) cut(to kafka.Offset, cut func() error) error {
 	// A log start past the end that a crash finds would empty the log there, where the leader's may begin lower.
 	news.logStart = min(news.logStart, to)
 	l.SetHighWatermark(news.highWatermark)
-	if err := l.dir.journal.write([]change{news}); err != nil {
+	if err := l.tellJournal(news); err != nil {
 		return err
 	}
 	if err := l.dir.cleaned.lower(l.tp, to); err != nil {
@@ -227,7 +235,21 @@ func (l *Log) cut(to kafka.Offset, cut func() error) error {
 	if err := cut(); err != nil {
 		return err
 	}
+	if l.LogStart() > l.DurableLogStart() { // it was emptied to begin there
+		if err := l.tellJournal(l.news()); err != nil {
+			return err
+		}
+	}
 	return l.dir.cleaned.lower(l.tp, l.LogEnd()) // which may be less, but what lies between is gone
+}
+
+// tellJournal brings news of the log to the journal. The caller holds keeper.telling.
+func (l *Log) tellJournal(news change) error {
+	if err := l.dir.journal.write([]change{news}); err != nil {
+		return err
+	}
+	l.remembered(news.offsets)
+	return nil
 }
 
 // Fail takes the whole directory out of service: every log in it answers KAFKA_STORAGE_ERROR from now on.

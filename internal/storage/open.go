@@ -259,6 +259,7 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 		l.future = how.folder
 	}
 	l.setFlush(cfg)
+	l.remembered(memory)
 	// Recovered is not yet durable: until the syncer has seen to it, what was read counts as if it were appended just now,
 	// and the owner must not go by a watermark above SyncedEnd. One above the end would be of records that are gone.
 	l.SetHighWatermark(min(max(memory.highWatermark, log.LogStart()), log.LogEnd()))
