@@ -289,13 +289,22 @@ func (c *cluster) must(t *testing.T, name string, args ...string) string {
 	return out
 }
 
-// create makes a topic.
+// create makes a topic and waits until every broker that runs knows it: a coordinator takes no commit for a topic it has not heard of.
 func (c *cluster) create(t *testing.T, topic string, partitions int32, copies int16, configs map[string]*string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if _, err := kadm.NewClient(c.client(t)).CreateTopic(ctx, partitions, copies, configs, topic); err != nil {
 		t.Fatalf("create %s: %v", topic, err)
+	}
+	for _, id := range c.ids() {
+		if p := c.nodes[id]; p.cmd == nil || !p.broker {
+			continue
+		}
+		harness.Eventually(t, 20*time.Second, fmt.Sprintf("node %d knows %s", id, topic), func() error {
+			_, err := ask(topic, address(id)+":9092")
+			return err
+		})
 	}
 }
 
@@ -304,9 +313,14 @@ func (c *cluster) describe(topic string) (kadm.TopicDetail, error) { return c.de
 
 // describeBut is describe, but does not ask one of the nodes.
 func (c *cluster) describeBut(but int, topic string) (kadm.TopicDetail, error) {
+	return ask(topic, c.seedsBut(but)...)
+}
+
+// ask returns what one of the brokers at some addresses knows of a topic.
+func ask(topic string, addresses ...string) (kadm.TopicDetail, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	cl, err := c.alone(but)
+	cl, err := briefly(addresses)
 	if err != nil {
 		return kadm.TopicDetail{}, err
 	}
@@ -318,17 +332,21 @@ func (c *cluster) describeBut(but int, topic string) (kadm.TopicDetail, error) {
 	return m.Topics[topic], m.Topics[topic].Err
 }
 
-// alone is a client for one question, which knows all nodes but one.
-func (c *cluster) alone(but int) (*kgo.Client, error) {
-	seeds := slices.DeleteFunc(c.seeds(), func(seed string) bool { return seed == address(but)+":9092" })
-	return kgo.NewClient(kgo.SeedBrokers(seeds...), kgo.DialTimeout(time.Second), kgo.RetryTimeout(3*time.Second))
+// seedsBut are the addresses of all brokers but one.
+func (c *cluster) seedsBut(but int) []string {
+	return slices.DeleteFunc(c.seeds(), func(seed string) bool { return seed == address(but)+":9092" })
+}
+
+// briefly is a client for one question.
+func briefly(addresses []string) (*kgo.Client, error) {
+	return kgo.NewClient(kgo.SeedBrokers(addresses...), kgo.DialTimeout(time.Second), kgo.RetryTimeout(3*time.Second))
 }
 
 // createBut makes a topic with two replicas, asking any node but one. That it is there already is fine: a try before has made it.
 func (c *cluster) createBut(but int, topic string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	cl, err := c.alone(but)
+	cl, err := briefly(c.seedsBut(but))
 	if err != nil {
 		return err
 	}
@@ -390,7 +408,7 @@ func (c *cluster) controller(t *testing.T) int {
 
 // remove deletes a topic and reports whether nobody knows it any more.
 func (c *cluster) remove(ctx context.Context, topic string) error {
-	cl, err := c.alone(0)
+	cl, err := briefly(c.seeds())
 	if err != nil {
 		return err
 	}
