@@ -5,14 +5,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 )
 
 // BrokerJVM is the JVM of a broker as bin/kafka-server-start.sh sets it up. It is not that of Command, which suits tools
@@ -39,13 +36,7 @@ type Broker struct {
 	Addr       string // "127.0.0.1:port"
 	Dir        string // log.dirs
 	Properties string // path of its server.properties
-
-	kafka *Kafka
-	jvm   []string
-	cmd   *exec.Cmd
-	log   *syncBuffer
-	done  chan struct{}
-	err   error // of the process, valid after done
+	server
 }
 
 // PrepareBroker writes the configuration of an Apache Kafka broker, with extra properties on top ("key=value"), and
@@ -80,9 +71,8 @@ func (k *Kafka) PrepareBrokers(t T, n int, extra ...string) []*Broker {
 			Addr:       fmt.Sprintf("127.0.0.1:%d", ports[i]),
 			Dir:        filepath.Join(dir, "data"),
 			Properties: filepath.Join(dir, "server.properties"),
-			kafka:      k,
-			jvm:        append([]string{"-Xms512m", "-Xmx1g"}, performanceJVM()...),
 		}
+		b.server = k.server("Apache Kafka at "+b.Addr, append([]string{"-Xms512m", "-Xmx1g"}, performanceJVM()...), "kafka.Kafka", b.Properties)
 		var text bytes.Buffer
 		fmt.Fprintf(&text, "process.roles=broker,controller\nnode.id=%d\nlisteners=PLAINTEXT://%s,CONTROLLER://%s\n", i+1, b.Addr, controller(i))
 		fmt.Fprintf(&text, "controller.listener.names=CONTROLLER\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n")
@@ -100,61 +90,3 @@ func (k *Kafka) PrepareBrokers(t T, n int, extra ...string) []*Broker {
 	}
 	return all
 }
-
-// Spawn starts the process and does not wait until it serves; args may be "--override", "key=value" pairs.
-func (b *Broker) Spawn(t T, args ...string) {
-	t.Helper()
-	cmd := b.kafka.CommandJVM(context.Background(), b.jvm, "kafka.Kafka", append([]string{b.Properties}, args...)...)
-	b.log = &syncBuffer{}
-	cmd.Stdout, cmd.Stderr = b.log, b.log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	b.cmd, b.done = cmd, make(chan struct{})
-	done := b.done
-	go func() {
-		b.err = cmd.Wait()
-		close(done)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-done
-		if t.Failed() {
-			t.Logf("log of Apache Kafka at %s:\n%s", b.Addr, tail(b.log.String(), 8000))
-		}
-	})
-}
-
-// Stop sends SIGTERM and waits for a clean end.
-func (b *Broker) Stop(t T) {
-	t.Helper()
-	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatalf("SIGTERM: %v", err)
-	}
-	select {
-	case <-b.done:
-	case <-time.After(60 * time.Second):
-		t.Fatalf("Apache Kafka did not stop within 60 s of SIGTERM\n%s", tail(b.log.String(), 8000))
-	}
-}
-
-// Kill ends the process as kill -9 does, if it has not ended by itself.
-func (b *Broker) Kill(t T) {
-	t.Helper()
-	if err := b.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		t.Fatal(err)
-	}
-	<-b.done
-}
-
-// Pid is the process id of the running broker.
-func (b *Broker) Pid() int { return b.cmd.Process.Pid }
-
-// Done is closed when the process has ended; Err tells how.
-func (b *Broker) Done() <-chan struct{} { return b.done }
-
-// Err is how the process ended, nil for status 0; valid after Done.
-func (b *Broker) Err() error { return b.err }
-
-// Log is what the broker has printed since its last start.
-func (b *Broker) Log() string { return b.log.String() }

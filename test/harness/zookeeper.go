@@ -2,7 +2,6 @@ package harness
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -11,46 +10,48 @@ import (
 	"time"
 )
 
-// ZooKeeper starts Apache ZooKeeper from the jars of a release of Kafka that needs it, and returns its address when it serves.
-func (k *Kafka) ZooKeeper(t T) string {
+// ZooKeeper is one process of Apache ZooKeeper.
+type ZooKeeper struct {
+	Addr string // "127.0.0.1:port"
+	Dir  string // dataDir
+	server
+}
+
+// PrepareZooKeeper writes the configuration of an Apache ZooKeeper, whose jars are those of a release of Kafka that needs it, and
+// does not start it. Its JVM is that of bin/zookeeper-server-start.sh.
+func (k *Kafka) PrepareZooKeeper(t T) *ZooKeeper {
 	t.Helper()
 	dir, port := t.TempDir(), FreePorts(t, 1)[0]
-	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	z := &ZooKeeper{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: filepath.Join(dir, "data")}
 	file := filepath.Join(dir, "zookeeper.properties")
-	text := fmt.Sprintf("tickTime=2000\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n", filepath.Join(dir, "data"), port)
+	text := fmt.Sprintf("tickTime=2000\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n", z.Dir, port)
+	if err := os.Mkdir(z.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := k.CommandJVM(context.Background(), toolJVM(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
-	log, done := &syncBuffer{}, make(chan struct{})
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = cmd.Wait()
-		close(done)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-done
-		if t.Failed() {
-			t.Logf("log of Apache ZooKeeper:\n%s", tail(log.String(), 2000))
-		}
-	})
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		if word(addr, "ruok") == "imok" {
-			return addr
-		}
+	z.server = k.server("Apache ZooKeeper at "+z.Addr, append([]string{"-Xms512m", "-Xmx512m"}, performanceJVM()...), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
+	return z
+}
+
+// ZooKeeper starts Apache ZooKeeper and returns its address when it serves.
+func (k *Kafka) ZooKeeper(t T) string {
+	t.Helper()
+	z := k.PrepareZooKeeper(t)
+	z.jvm = toolJVM()
+	z.Spawn(t)
+	for deadline := time.Now().Add(30 * time.Second); word(z.Addr, "ruok") != "imok"; {
 		select {
-		case <-done:
-			t.Fatalf("Apache ZooKeeper ended:\n%s", log.String())
+		case <-z.Done():
+			t.Fatalf("Apache ZooKeeper ended:\n%s", z.Log())
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("Apache ZooKeeper does not serve:\n%s", log.String())
+			t.Fatalf("Apache ZooKeeper does not serve:\n%s", z.Log())
 		}
 	}
+	return z.Addr
 }
 
 // word sends one of ZooKeeper's four-letter words and returns the answer, or nothing.
@@ -81,9 +82,8 @@ func (k *Kafka) PrepareOldBroker(t T, zookeeper string, id int, extra ...string)
 		Addr:       fmt.Sprintf("127.0.0.1:%d", FreePorts(t, 1)[0]),
 		Dir:        filepath.Join(dir, "data"),
 		Properties: filepath.Join(dir, "server.properties"),
-		kafka:      k,
-		jvm:        toolJVM(),
 	}
+	b.server = k.server("Apache Kafka at "+b.Addr, toolJVM(), "kafka.Kafka", b.Properties)
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "broker.id=%d\nlisteners=PLAINTEXT://%s\nlog.dirs=%s\nzookeeper.connect=%s\n", id, b.Addr, b.Dir, zookeeper)
 	fmt.Fprintf(&text, "offsets.topic.replication.factor=1\noffsets.topic.num.partitions=3\ntransaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n")
