@@ -6,7 +6,7 @@
 // a machine that they share the client sets the ceiling.
 //
 // Files: workload.go (what is measured on one broker), old.go (old clients), paced.go (latencies), many.go (many producers, partitions, connections), recovery.go, failover.go and partitions.go (on a cluster of three), groups.go and
-// member.go (on a coordinator), system.go, cluster.go and topic.go (on what), rounds.go (in which order), load.go (words for both sides),
+// member.go (on a coordinator), zookeeper.go and keeper.go (on a ZooKeeper), system.go, cluster.go and topic.go (on what), rounds.go (in which order), load.go (words for both sides),
 // replay.go with replay_produce.go and replay_fetch.go (the replayer), java.go (Kafka's tools), proc_linux.go (what a
 // process used), report.go (the table), chart.go (the charts), profile.go (CPU profiles of moldau), stage.go (the harness outside of tests).
 //
@@ -14,6 +14,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -44,7 +45,7 @@ func run(ctx context.Context, args []string) error {
 		rounds   = flags.Int("rounds", 0, "how often each system runs each workload (default 5, with -quick 3)")
 		megs     = flags.Int64("mb", 0, "MiB of record values in a run (default 1024, with -quick 192)")
 		only     = flags.String("only", "", "comma-separated names, or beginnings of names, of workloads")
-		on       = flags.String("systems", "moldau,kafka", "comma-separated names of systems; the first two are compared")
+		on       = flags.String("systems", "", "comma-separated names of systems; the first two are compared (default moldau and what the workloads are for: kafka, kafka-3.9 or zookeeper)")
 		output   = flags.String("output", "table", "table or json")
 		dir      = flags.String("dir", os.TempDir(), "folder for data; its disk is part of what is measured")
 		charts   = flags.String("charts", "", "folder for a chart (SVG) of each workload")
@@ -80,11 +81,16 @@ func run(ctx context.Context, args []string) error {
 		b.scale.members = *members
 	}
 	var err error
-	if b.systems, err = chooseSystems(*on); err != nil {
-		return fmt.Errorf("-systems: %w", err)
-	}
 	if b.workloads, err = chooseWorkloads(workloads, *only, *quick); err != nil {
 		return fmt.Errorf("-only: %w", err)
+	}
+	if *on == "" {
+		if *on, err = defaultSystems(b.workloads); err != nil {
+			return fmt.Errorf("-only: %w", err)
+		}
+	}
+	if b.systems, err = chooseSystems(*on); err != nil {
+		return fmt.Errorf("-systems: %w", err)
 	}
 	m, err := describeMachine(*dir)
 	if err != nil {
@@ -104,6 +110,17 @@ func run(ctx context.Context, args []string) error {
 		return b.writeJSON(os.Stdout, m, command)
 	}
 	return b.writeTable(os.Stdout, m, command)
+}
+
+// defaultSystems are moldau and what all the workloads compare it with.
+func defaultSystems(workloads []workload) (string, error) {
+	beside := workloads[0].beside
+	for _, w := range workloads {
+		if w.beside != beside {
+			return "", fmt.Errorf("%s and %s compare with different systems: run them apart", workloads[0].name, w.name)
+		}
+	}
+	return "moldau," + cmp.Or(beside, "kafka"), nil
 }
 
 // chooseSystems returns the named systems in the order in which they are named.

@@ -8,7 +8,7 @@ import (
 )
 
 // oldWorkloads are what clients older than Kafka 0.11 make a broker do: records come in and go out in format 1, and lie on
-// disk in format 2. Apache Kafka 4 serves no such clients: -systems has to name kafka-3.9.
+// disk in format 2. Apache Kafka 4 serves no such clients.
 func oldWorkloads() []workload {
 	var list []workload
 	for _, codec := range []batch.Codec{batch.None, batch.Gzip, batch.Snappy, batch.LZ4} {
@@ -17,12 +17,12 @@ func oldWorkloads() []workload {
 		list = append(list, workload{
 			name:  "old-produce-" + codec.String(),
 			about: "Produce version 2 by pre-encoded requests on 2 connections: records of 100 bytes in message sets of format 1, codec " + codec.String() + ", 6 partitions, acks=1",
-			asked: true, nodes: 1,
+			asked: true, nodes: 1, beside: "kafka-3.9",
 			run: produceRun("replay", l),
 		}, workload{
 			name:  "old-fetch-" + codec.String(),
 			about: "the same read by Fetch version 3 on 2 connections, page cache warm, 1 MiB per partition",
-			asked: true, nodes: 1,
+			asked: true, nodes: 1, beside: "kafka-3.9",
 			run: oldFetchRun(l),
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"moldau/test/harness"
 )
 
-// process is a broker's process; *harness.Node and *harness.Broker are.
+// process is a broker's process; *harness.Node, *harness.Broker and *harness.ZooKeeper are.
 type process interface {
 	Spawn(t harness.T, args ...string)
 	Stop(t harness.T)
@@ -24,10 +24,11 @@ type process interface {
 // broker is one prepared process: configured, its data folder empty, not yet started.
 type broker struct {
 	process
-	id      int32 // node.id
-	addr    string
-	dir     string // its data folder
-	profile string // URL of its CPU profile, "" without one
+	id        int32  // node.id
+	addr      string // "" of a ZooKeeper
+	zookeeper string // address of its ZooKeeper port, "" without one
+	dir       string // its data folder
+	profile   string // URL of its CPU profile, "" without one
 }
 
 // system is brokers and their configuration, to be compared with others.
@@ -64,6 +65,11 @@ func allSystems() []system {
 		about:   kafka + " with log.flush.interval.messages=1, which is nearest to moldau's promise",
 		jvm:     true,
 		prepare: with(prepareKafka(harness.KafkaVersion), "log.flush.interval.messages=1"),
+	}, {
+		name:    "zookeeper",
+		about:   "Apache ZooKeeper 3.4.10 as Apache Kafka " + withZooKeeper + " ships it: fsync before the answer to a write; G1, heap of 512 MiB",
+		jvm:     true,
+		prepare: prepareZooKeeper,
 	}}
 }
 
@@ -79,10 +85,24 @@ func with(prepare func(harness.T, int, ...string) *cluster, property string) fun
 func prepareMoldau(t harness.T, nodes int, extra ...string) *cluster {
 	harness.Binary(t) // built now, so that Spawn only starts it
 	c := &cluster{}
-	for i, n := range harness.PrepareNodes(t, nodes, append(extra[:len(extra):len(extra)], fastDelete)...) {
-		c.brokers = append(c.brokers, &broker{process: n, id: int32(i + 1), addr: n.Addr, dir: n.Dir, profile: "http://" + n.HTTP + "/debug/pprof/profile"})
+	extra = append(extra[:len(extra):len(extra)], fastDelete)
+	zookeeper := ""
+	if nodes == 1 { // without a configuration there is a ZooKeeper port, too
+		zookeeper = fmt.Sprintf("127.0.0.1:%d", harness.FreePorts(t, 1)[0])
+		extra = append(extra, "zookeeper.listeners="+zookeeper)
+	}
+	for i, n := range harness.PrepareNodes(t, nodes, extra...) {
+		c.brokers = append(c.brokers, &broker{process: n, id: int32(i + 1), addr: n.Addr, zookeeper: zookeeper, dir: n.Dir, profile: "http://" + n.HTTP + "/debug/pprof/profile"})
 	}
 	return c
+}
+
+// withZooKeeper is the release of Apache Kafka that came with ZooKeeper 3.4.10.
+const withZooKeeper = "1.1.1"
+
+func prepareZooKeeper(t harness.T, _ int, _ ...string) *cluster {
+	z := harness.ApacheKafka(t, withZooKeeper).PrepareZooKeeper(t)
+	return &cluster{brokers: []*broker{{process: z, zookeeper: z.Addr, dir: z.Dir}}}
 }
 
 // lastWithOldClients is the last release of Apache Kafka that converts between record formats.
@@ -111,12 +131,12 @@ func (b *broker) start(ctx context.Context, t harness.T) (time.Duration, error) 
 	return b.await(ctx, began, 1)
 }
 
-// await waits until the broker lists so many brokers.
+// await waits until the broker lists so many brokers; a ZooKeeper, until it begins a session.
 func (b *broker) await(ctx context.Context, began time.Time, brokers int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for {
-		err := askMetadata(ctx, b.addr, brokers)
+		err := b.ask(ctx, brokers)
 		if err == nil {
 			return time.Since(began), nil
 		}
@@ -128,6 +148,17 @@ func (b *broker) await(ctx context.Context, began time.Time, brokers int) (time.
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
+}
+
+func (b *broker) ask(ctx context.Context, brokers int) error {
+	if b.addr != "" {
+		return askMetadata(ctx, b.addr, brokers)
+	}
+	k, err := newKeeper(ctx, b.zookeeper)
+	if err != nil {
+		return err
+	}
+	return k.end()
 }
 
 // askMetadata succeeds once a broker lists so many brokers. It speaks the protocol itself because a client would retry in its own

@@ -22,12 +22,13 @@ type workload struct {
 	about string
 	// alone: each run gets a new process on an empty folder, and no other broker runs meanwhile. Otherwise the brokers run
 	// side by side, warm, and take turns.
-	alone bool
-	full  bool     // left out with -quick, unless -only names it
-	asked bool     // left out unless -only names it: it takes minutes, or gigabytes of memory
-	nodes int      // brokers of the cluster
-	set   []string // properties of all brokers
-	run   func(ctx context.Context, t harness.T, c *cluster, s scale) ([]figure, error)
+	alone  bool
+	full   bool     // left out with -quick, unless -only names it
+	asked  bool     // left out unless -only names it: it takes minutes, or gigabytes of memory
+	beside string   // the system that it compares with, "" for kafka
+	nodes  int      // brokers of the cluster
+	set    []string // properties of all brokers
+	run    func(ctx context.Context, t harness.T, c *cluster, s scale) ([]figure, error)
 }
 
 // scale says how much a run does.
@@ -43,14 +44,15 @@ type scale struct {
 	partitions int32
 	members    int
 	roundTrips int // records of an end-to-end run
+	zkRequests int // to a ZooKeeper
 }
 
 func fullScale() scale {
-	return scale{rounds: 5, warm: 60 * time.Second, idle: 10 * time.Second, bytes: 1 << 30, passes: 4, paced: 30 * time.Second, roundTrips: 10_000, timeout: 20 * time.Minute, partitions: 10_000, members: 1000}
+	return scale{rounds: 5, warm: 60 * time.Second, idle: 10 * time.Second, bytes: 1 << 30, passes: 4, paced: 30 * time.Second, roundTrips: 10_000, zkRequests: 400_000, timeout: 20 * time.Minute, partitions: 10_000, members: 1000}
 }
 
 func quickScale() scale {
-	return scale{rounds: 3, warm: 10 * time.Second, idle: 10 * time.Second, bytes: 192 << 20, passes: 4, paced: 5 * time.Second, roundTrips: 3_000, timeout: 10 * time.Minute, partitions: 1000, members: 1000}
+	return scale{rounds: 3, warm: 10 * time.Second, idle: 10 * time.Second, bytes: 192 << 20, passes: 4, paced: 5 * time.Second, roundTrips: 3_000, zkRequests: 80_000, timeout: 10 * time.Minute, partitions: 1000, members: 1000}
 }
 
 // allWorkloads are what -only may name, in the order in which they run.
@@ -111,7 +113,7 @@ func allWorkloads() []workload {
 	})
 	list = append(append(list, oldWorkloads()...), javaConsumeWorkload())
 	list = append(append(list, pacedWorkloads()...), manyWorkloads()...)
-	return append(append(list, clusterWorkloads()...), groupWorkload())
+	return append(append(append(list, clusterWorkloads()...), groupWorkload()), zookeeperWorkloads()...)
 }
 
 func acksName(acks int16) string {
