@@ -229,7 +229,7 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 func (p *process) halt(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGSTOP)
-	harness.Eventually(t, 10*time.Second, fmt.Sprintf("node %d stands still", p.id), func() error {
+	harness.Eventually(t, 30*time.Second, fmt.Sprintf("node %d stands still", p.id), func() error {
 		if !harness.Halted(p.cmd.Process.Pid) {
 			return errors.New("it runs")
 		}

@@ -72,10 +72,10 @@ func TestAMemberThatIsCutOffLosesItsPartitions(t *testing.T) {
 			return err
 		}
 	}
-	harness.Eventually(t, 10*time.Second, "the first name owns the only partition", owner("g_a-0"))
+	harness.Eventually(t, 30*time.Second, "the first name owns the only partition", owner("g_a-0"))
 	g.send(t, "first", 0, "v1")
 	gets(t, []string{"v1"}, one)
-	harness.Eventually(t, 10*time.Second, "that is committed", func() error {
+	harness.Eventually(t, 30*time.Second, "that is committed", func() error {
 		data, _, err := tree.Get("/consumers/g/offsets/first/0")
 		if err == nil && string(data) != "1" {
 			err = fmt.Errorf("%q", data)
@@ -88,8 +88,8 @@ func TestAMemberThatIsCutOffLosesItsPartitions(t *testing.T) {
 	way.shut(false)
 	g.send(t, "first", 0, "v2")
 	gets(t, []string{"v1", "v2"}, one)
-	harness.Eventually(t, 10*time.Second, "nobody else took it", owner("g_a-0"))
-	harness.Eventually(t, 10*time.Second, "that is committed", func() error {
+	harness.Eventually(t, 30*time.Second, "nobody else took it", owner("g_a-0"))
+	harness.Eventually(t, 30*time.Second, "that is committed", func() error {
 		data, _, err := tree.Get("/consumers/g/offsets/first/0")
 		if err == nil && string(data) != "2" {
 			err = fmt.Errorf("%q", data)
@@ -123,7 +123,7 @@ func TestTopicsThatComeAndGrow(t *testing.T) {
 	if err := g.grow(t, "later", 2); err != nil {
 		t.Fatal(err)
 	}
-	harness.Eventually(t, 10*time.Second, "the second partition has a leader", func() error {
+	harness.Eventually(t, 30*time.Second, "the second partition has a leader", func() error {
 		topics, err := admin.ListTopics(context.Background(), "later")
 		if err == nil && (len(topics["later"].Partitions) < 2 || topics["later"].Partitions[1].Leader < 0) {
 			err = errors.New("not yet")
