@@ -8,7 +8,7 @@ const (
 	ackedStay    Promise = "acked stay"     // check_acked.go
 	sameReplicas Promise = "same replicas"  // check_replicas.go
 	oneLeader    Promise = "one leader"     // check_leader.go
-	withinBounds Promise = "within bounds"  // check_bounds.go, check_start.go
+	withinBounds Promise = "within bounds"  // check_bounds.go, check_watermark.go, check_durable.go
 	sameBytes    Promise = "same bytes"     // check_bytes.go
 	onceInOrder  Promise = "once, in order" // check_producer.go
 	oneOwner     Promise = "one owner"      // check_group.go

@@ -24,6 +24,7 @@ func (c *course) quiet() {
 		c.checkInSync()
 		c.checkReplicas()
 	}
+	c.check("registrar", time.Now().Add(patience), "producer ids", func(ctx context.Context, checker *client) { checker.checkIDs(ctx) })
 	if c.plan.Group {
 		c.check("auditor", time.Now().Add(patience), "the group", func(ctx context.Context, checker *client) { checker.checkGroup(ctx) })
 	}

@@ -1,8 +1,13 @@
 package sim
 
 import (
+	"context"
+	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // named records that a producer got an id: nobody else ever has it.
@@ -14,6 +19,31 @@ func (h *History) named(producer string, id int64) {
 	}
 	h.owners[id] = producer
 	h.ordered[producer] = true
+}
+
+// checkIDs: after the last fault each node gives a producer an id, one that nobody has.
+func (c *client) checkIDs(ctx context.Context) {
+	for _, address := range c.seeds {
+		var id int64
+		given := c.insist(ctx, "get a producer id", func() error {
+			ctx, cancel := context.WithTimeout(ctx, attempt)
+			defer cancel()
+			req := kmsg.NewInitProducerIDRequest()
+			req.Version = 4
+			resp, err := c.ask(ctx, address, &req)
+			if err != nil {
+				return err
+			}
+			answer := resp.(*kmsg.InitProducerIDResponse)
+			id = answer.ProducerID
+			return kerr.ErrorForCode(answer.ErrorCode)
+		})
+		if !given {
+			c.history.fault(inTime, "%s gives no producer id %v after the last fault", address, patience)
+			return
+		}
+		c.history.named(fmt.Sprintf("a producer that asks %s", address), id)
+	}
 }
 
 // forgotten records that a partition did not know how far an idempotent producer had come. Only lost records excuse that.

@@ -4,11 +4,26 @@ import (
 	"slices"
 
 	"moldau/internal/kafka"
+	"moldau/internal/metadata"
 	"moldau/internal/replica"
 )
 
 // watermarks is how far the watermark of each partition had come when somebody looked last.
 type watermarks map[reign]kafka.Offset
+
+// committed is the highest watermark that any leader of a partition was seen to have, and the newest image that any node had then.
+type committed struct {
+	to     map[seat]kafka.Offset
+	newest *metadata.Image
+}
+
+// seat is a partition of one incarnation of a topic.
+type seat struct {
+	topic  kafka.TopicID
+	number int32
+}
+
+func seatOf(p *replica.Partition) seat { return seat{p.TopicID(), p.TopicPartition().Partition} }
 
 // reign is one process that leads one partition in one epoch.
 type reign struct {
@@ -38,7 +53,33 @@ func (c *course) checkWatermarks() {
 				c.fail(withinBounds, "%s had the watermark %d of %v and has %d in the same epoch %d", h.name, before, p.TopicPartition(), high, epoch)
 			}
 			c.watermarks[at] = high
+			c.committed.to[seatOf(p)] = max(c.committed.to[seatOf(p)], high)
 			c.checkFollowers(h, p, high)
+		}
+	}
+	c.checkComplete()
+}
+
+// checkComplete: whoever may be elected, because it is in the in-sync set, has all that was ever committed, whoever leads now.
+func (c *course) checkComplete() {
+	if now := c.newest(); c.committed.newest == nil || now != nil && now.Offset > c.committed.newest.Offset {
+		c.committed.newest = now
+	}
+	if c.committed.newest == nil {
+		return
+	}
+	for _, h := range c.hosts {
+		if c.plan.Lazy || !h.serves() || h.wiped || h.harmed() {
+			continue
+		}
+		for _, p := range h.life.node.Partitions() {
+			topic, now, known := c.committed.newest.Topics.Partition(p.TopicPartition())
+			if !known || topic.ID != p.TopicID() || !slices.Contains(now.ISR, h.id) || !closed(p.Opened())() {
+				continue
+			}
+			if end, to := p.LogEnd(), c.committed.to[seatOf(p)]; end < to && end > 0 {
+				c.fail(withinBounds, "%s is in sync for %v and ends at %d: up to %d was committed", h.name, p.TopicPartition(), end, to)
+			}
 		}
 	}
 }

@@ -83,6 +83,7 @@ type course struct {
 
 	images     images
 	watermarks watermarks
+	committed  committed
 	rotten     *rotten // nil: no disk changes bytes
 	disks      []*disk // of the nodes that stopped last
 }
@@ -114,6 +115,8 @@ var features = []struct {
 	{"group", func(p *Plan) { p.Group = false }},
 	{"move", func(p *Plan) { p.Move = false }},
 	{"configure", func(p *Plan) { p.Configure = false }},
+	{"idle", func(p *Plan) { p.Idle = false }},
+	{"late", func(p *Plan) { p.Late = false }},
 	{"dirs", func(p *Plan) { p.Dirs = 1 }},
 	{"observers", func(p *Plan) { p.Nodes = max(p.Voters, p.Replicas) }},
 }
@@ -141,7 +144,7 @@ func Run(seed uint64, o Options) Outcome {
 	c := &course{
 		plan: plan, options: o, world: w, network: NewNetwork(w), topics: newCatalogue(partitions), clients: &crew{}, out: Outcome{Plan: plan},
 		images:     images{sums: make(map[kafka.Offset][sha256.Size]byte), by: make(map[kafka.Offset]string), last: make(map[*life]kafka.Offset)},
-		watermarks: make(watermarks),
+		watermarks: make(watermarks), committed: committed{to: make(map[seat]kafka.Offset)},
 	}
 	c.history = NewHistory(plan, c.mark)
 	if o.Alter != nil {
@@ -331,6 +334,7 @@ func (c *course) settle(h *Host) {
 }
 
 func (c *course) die(h *Host, power bool) {
+	c.checkDurable(h)
 	if power && c.plan.Lazy {
 		c.history.survived(durable(h.mem, c.plan.dirs()))
 	}
@@ -376,7 +380,7 @@ func (c *course) hire() {
 	}
 	if c.plan.Group {
 		for i := range 3 {
-			m := &member{client: c.client(fmt.Sprintf("member%d", i))}
+			m := &member{client: c.client(fmt.Sprintf("member%d", i)), late: c.plan.Late}
 			if i == 0 {
 				m.instance = m.name
 			}
@@ -388,6 +392,12 @@ func (c *course) hire() {
 	}
 	if c.plan.Configure {
 		work(func(ctx context.Context) { c.client("tuner").configure(ctx, c.plan) })
+	}
+	if c.plan.Idle {
+		work(func(ctx context.Context) { c.client("archivist").makeIdle(ctx, c.plan.topic()) })
+	}
+	if c.plan.Late && c.plan.Nodes > 1 {
+		work(c.wishLate)
 	}
 }
 

@@ -153,18 +153,15 @@ func (c *course) wipe() {
 // spare tells whether every partition of some topics has an in-sync replica without a node, as the controller knows it.
 // What it knows of a node with empty disks is of before, until that has registered.
 func (c *course) spare(without *Host, of func(topic string) bool) bool {
-	var newest *Host
 	for _, h := range c.hosts {
 		h.bare = h.bare && !h.serves()
-		if h.serves() && (newest == nil || h.life.node.Image().Offset > newest.life.node.Image().Offset) {
-			newest = h
-		}
 	}
+	newest := c.newest()
 	if newest == nil {
 		return false
 	}
 	holds := func(id kafka.NodeID) bool { return id != without.id && !c.hosts[id-1].bare }
-	for name, topic := range newest.life.node.Image().Topics.All() {
+	for name, topic := range newest.Topics.All() {
 		if !of(name) {
 			continue
 		}

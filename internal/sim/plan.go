@@ -29,6 +29,8 @@ type Plan struct {
 	Group         bool  // members of a group commit offsets, one of them a static one
 	Move          bool  // partitions move from node to node, leaders back to where they are preferred
 	Configure     bool  // settings of topics change
+	Idle          bool  // a topic that nobody writes to
+	Late          bool  // requests arrive that are of the past
 	Faults        []Fault
 }
 
@@ -66,8 +68,19 @@ func Draw(rng *rand.Rand) Plan {
 	return p
 }
 
+// add draws what came later, from a source of its own: the seeds that do without it do what they did before.
+func (p *Plan) add(rng *rand.Rand) {
+	idle, late := rng.IntN(3) > 0, rng.IntN(2) == 0
+	p.Idle = idle && p.Nodes > 1
+	p.Late = late && (p.Group || p.Nodes > 1)
+}
+
 // PlanOf is the plan that a seed draws.
-func PlanOf(seed uint64) Plan { return Draw(rand.New(rand.NewPCG(seed, 2))) }
+func PlanOf(seed uint64) Plan {
+	p := Draw(rand.New(rand.NewPCG(seed, 2)))
+	p.add(rand.New(rand.NewPCG(seed, 3)))
+	return p
+}
 
 // deadly tells whether nodes die.
 func (p Plan) deadly() bool {

@@ -25,6 +25,7 @@ const (
 	recreated = "events"
 	byKey     = "prices"
 	contested = "races" // several clients make it and delete it
+	idle      = "archive"
 )
 
 func (p Partition) compacted() bool { return p.topic == byKey }
@@ -77,6 +78,19 @@ func (t *catalogue) exists(p Partition) bool {
 
 // create makes a topic, and tries until it is there.
 func (c *client) create(ctx context.Context, topic string, configs map[string]string) {
+	if id, there := c.make(ctx, topic, configs); there {
+		c.topics.set(topic, id)
+	}
+}
+
+// makeIdle makes a topic that no producer hears of: nothing but what nodes do by themselves brings its replicas in sync again.
+func (c *client) makeIdle(ctx context.Context, configs map[string]string) {
+	defer c.close()
+	c.make(ctx, idle, configs)
+}
+
+// make makes a topic, and returns its id, and whether it is there now.
+func (c *client) make(ctx context.Context, topic string, configs map[string]string) (id kafka.TopicID, there bool) {
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, c.topics.partitions, int16(c.replicas)
 	for _, name := range []string{"internal.segment.bytes", "retention.bytes", "file.delete.delay.ms", "min.insync.replicas", "cleanup.policy", "min.cleanable.dirty.ratio", "segment.ms"} {
@@ -84,7 +98,7 @@ func (c *client) create(ctx context.Context, topic string, configs map[string]st
 			t.Configs = append(t.Configs, kmsg.CreateTopicsRequestTopicConfig{Name: name, Value: &value})
 		}
 	}
-	c.insist(ctx, "create "+topic, func() error {
+	there = c.insist(ctx, "create "+topic, func() error {
 		req := kmsg.NewCreateTopicsRequest()
 		req.Version, req.TimeoutMillis = 7, int32(attempt.Milliseconds())
 		req.Topics = append(req.Topics, t)
@@ -93,7 +107,7 @@ func (c *client) create(ctx context.Context, topic string, configs map[string]st
 			return err
 		}
 		created := resp.(*kmsg.CreateTopicsResponse).Topics[0]
-		id := created.TopicID
+		id = created.TopicID
 		switch created.ErrorCode {
 		case kerr.TopicAlreadyExists.Code: // an earlier attempt's answer was lost
 			if id, err = c.lookup(ctx, topic); err != nil {
@@ -104,10 +118,10 @@ func (c *client) create(ctx context.Context, topic string, configs map[string]st
 				return err
 			}
 		}
-		c.world.Note("%s created %s %v", c.name, topic, kafka.TopicID(id))
-		c.topics.set(topic, id)
+		c.world.Note("%s created %s %v", c.name, topic, id)
 		return nil
 	})
+	return id, there
 }
 
 // lookup asks for the id of a topic.

@@ -21,13 +21,21 @@ type member struct {
 	id         string
 	generation int32
 	owned      []int32
-	in         bool // it has its part of the generation
+	in         bool   // it has its part of the generation
+	part       string // the id under which it had its part of that generation, "" if it had none
+
+	late    bool  // its requests may be
+	earlier int32 // a generation that it had a part of under the same id, 0 if there is none
 }
 
 func (m *member) run(ctx context.Context) {
 	defer m.close()
 	for ctx.Err() == nil {
 		m.rest(ctx)
+		if m.late && m.in && m.earlier > 0 && m.rng.IntN(4) == 0 {
+			m.commitLate(ctx)
+			continue
+		}
 		switch n := m.rng.IntN(80); {
 		case !m.in:
 			m.join(ctx)
@@ -108,6 +116,10 @@ func (m *member) join(ctx context.Context) {
 	if !m.told(err) {
 		return
 	}
+	if m.earlier = 0; m.part == joined.MemberID {
+		m.earlier = m.generation
+	}
+	m.part = ""
 	m.id, m.generation = joined.MemberID, joined.Generation
 	m.sync(ctx, joined)
 }
@@ -141,7 +153,7 @@ func (m *member) sync(ctx context.Context, joined *kmsg.JoinGroupResponse) {
 			m.owned = append(m.owned, int32(n))
 		}
 	}
-	m.in = true
+	m.in, m.part = true, m.id
 	m.history.assigned(m.generation, m.owner(), m.owned)
 	m.world.Note("%s owns %v in generation %d", m.name, m.owned, m.generation)
 }
@@ -166,15 +178,7 @@ func (m *member) leave(ctx context.Context) {
 func (m *member) commit(ctx context.Context, partition int32) {
 	number := m.history.nextCommit(partition)
 	known := m.history.knownOfGroup(partition)
-	req := kmsg.NewOffsetCommitRequest()
-	req.Version, req.Group, req.MemberID, req.Generation, req.InstanceID = 8, theGroup, m.id, m.generation, m.static()
-	p := kmsg.NewOffsetCommitRequestTopicPartition()
-	p.Partition, p.Offset = partition, number
-	t := kmsg.NewOffsetCommitRequestTopic()
-	t.Topic = "orders"
-	t.Partitions = append(t.Partitions, p)
-	req.Topics = append(req.Topics, t)
-	_, err := send(ctx, m.client, &req, func(r *kmsg.OffsetCommitResponse) int16 { return r.Topics[0].Partitions[0].ErrorCode })
+	err := m.sendCommit(ctx, m.generation, partition, number)
 	switch {
 	case err == nil:
 		m.history.commitAcked(known, m.generation, partition, number)
@@ -182,6 +186,35 @@ func (m *member) commit(ctx context.Context, partition int32) {
 	default:
 		m.history.commitLost(partition, number)
 		m.told(err)
+	}
+}
+
+func (m *member) sendCommit(ctx context.Context, generation, partition int32, number int64) error {
+	req := kmsg.NewOffsetCommitRequest()
+	req.Version, req.Group, req.MemberID, req.Generation, req.InstanceID = 8, theGroup, m.id, generation, m.static()
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Partition, p.Offset = partition, number
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic = "orders"
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	_, err := send(ctx, m.client, &req, func(r *kmsg.OffsetCommitResponse) int16 { return r.Topics[0].Partitions[0].ErrorCode })
+	return err
+}
+
+// commitLate has a commit arrive that the network has kept since an earlier generation. Once is enough.
+func (m *member) commitLate(ctx context.Context) {
+	partition := m.rng.Int32N(partitions)
+	number := m.history.nextCommit(partition)
+	known := m.history.knownOfGroup(partition)
+	earlier := m.earlier
+	m.earlier = 0
+	err := m.sendCommit(ctx, earlier, partition, number)
+	m.world.Note("%s committed late, for generation %d in %d: %v", m.name, earlier, m.generation, err)
+	if err == nil {
+		m.history.commitAcked(known, earlier, partition, number)
+	} else {
+		m.history.commitLost(partition, number)
 	}
 }
 

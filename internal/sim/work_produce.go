@@ -25,7 +25,8 @@ type producer struct {
 	idempotent bool
 	id         int64
 	epoch      int16
-	sequences  map[Partition]int32 // of the next record
+	sequences  map[Partition]int32       // of the next record
+	led        map[Partition]kafka.Epoch // the highest in which a leader has acked
 }
 
 // keyOf is the key of the record that holds a value: one of a few, so that compaction has something to do.
@@ -78,6 +79,7 @@ func (p *producer) introduce(ctx context.Context) bool {
 	}
 	p.history.named(p.name, answer.ProducerID)
 	p.id, p.epoch, p.sequences = answer.ProducerID, answer.ProducerEpoch, make(map[Partition]int32)
+	p.led = make(map[Partition]kafka.Epoch)
 	p.world.Note("%s has producer id %d", p.name, p.id)
 	return true
 }
@@ -106,11 +108,14 @@ func (p *producer) deliver(ctx context.Context, to Partition, values []string) {
 			p.history.acked(to, offset, values, by)
 			p.history.appended(p.name, began, to, offset, len(values), again)
 			if p.idempotent {
+				p.led[to] = max(p.led[to], p.route.epochs[place{to.topic, to.number}])
 				p.sequences[to] += int32(len(values))
 				p.repeat(ctx)
 				p.late = late{to, records, offset}
 			}
 			return
+		case errors.Is(err, kerr.OutOfOrderSequenceNumber) && p.route.epochs[place{to.topic, to.number}] < p.led[to]:
+			// A leader that was deposed and has not heard of it lacks what its successors have acked.
 		case errors.Is(err, kerr.OutOfOrderSequenceNumber), errors.Is(err, kerr.UnknownProducerID), errors.Is(err, kerr.InvalidProducerEpoch):
 			p.history.forgotten(p.name, to, err)
 			p.sequences = nil // start over under another id
