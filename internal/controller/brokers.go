@@ -42,12 +42,7 @@ func (s *state) registerBroker(q *kmsg.BrokerRegistrationRequest) (Result, error
 		record.CordonedLogDirs = old.CordonedLogDirs
 	} else {
 		if known {
-			// Whatever the old incarnation led or was in sync for, the new one has to earn again.
-			if clean := q.PreviousBrokerEpoch == old.Epoch; s.elrEnabled() && !clean {
-				records = s.lose(q.BrokerID)
-			} else {
-				records = s.leave(q.BrokerID)
-			}
+			records = s.retire(old, q)
 		}
 		record.BrokerEpoch = s.nextOffset + int64(len(records))
 	}
@@ -57,6 +52,30 @@ func (s *state) registerBroker(q *kmsg.BrokerRegistrationRequest) (Result, error
 		Response: response,
 		Contact:  &contactNote{Broker: q.BrokerID, MetadataOffset: -1, New: !amend},
 	}, nil
+}
+
+// retire ends an incarnation of a broker that another follows: whatever it led or was in sync for, the next one has to earn again.
+// After an unclean stop it may have lost records, and is not eligible either (KIP-966). If none of its directories has come
+// back, neither has any replica, be it one of which nobody was told where it lies.
+func (s *state) retire(old *metadata.Broker, q *kmsg.BrokerRegistrationRequest) []metadata.Record {
+	unclean := s.elrEnabled() && q.PreviousBrokerEpoch != old.Epoch
+	wiped := len(old.LogDirs) > 0 && !slices.ContainsFunc(dirs(q.LogDirs), func(dir kafka.DirID) bool { return slices.Contains(old.LogDirs, dir) })
+	gone := func(p *metadata.PartitionRegistration) bool {
+		return wiped && slices.Contains(p.Replicas, old.ID) && p.Directory(old.ID) == kafka.DirUnassigned
+	}
+	return s.changeAll(
+		func(p *metadata.PartitionRegistration) bool {
+			return slices.Contains(p.ISR, old.ID) || p.Leader == old.ID || unclean && slices.Contains(p.ELR, old.ID) || gone(p)
+		},
+		func(p *metadata.PartitionRegistration, t *partitionTarget) {
+			t.exclude(old.ID)
+			if unclean {
+				t.lost = old.ID
+			}
+			if gone(p) {
+				t.directories = map[kafka.NodeID]kafka.DirID{old.ID: kafka.DirLost}
+			}
+		})
 }
 
 func (s *state) checkRegistration(q *kmsg.BrokerRegistrationRequest, old *metadata.Broker) error {

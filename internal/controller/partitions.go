@@ -259,7 +259,7 @@ func (s *state) leave(id kafka.NodeID) []metadata.Record {
 		func(p *metadata.PartitionRegistration, t *partitionTarget) { t.exclude(id) })
 }
 
-// lose takes a broker that lost data out of every ISR and from among the eligible.
+// lose takes a broker that is gone with its data out of every ISR and from among the eligible.
 func (s *state) lose(id kafka.NodeID) []metadata.Record {
 	return s.changeAll(
 		func(p *metadata.PartitionRegistration) bool {

@@ -534,6 +534,8 @@ func idText(id [16]byte) string {
 	switch {
 	case id == [16]byte{}:
 		return "#0"
+	case kafka.DirID(id) == kafka.DirLost:
+		return "lost"
 	case id[0] == 0xff || id[0] == 0xdd:
 		return fmt.Sprintf("#%d", id[15])
 	}
