@@ -30,6 +30,8 @@ func (a *API) produce(r *server.Request) server.Reply {
 	req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.ProduceRequestTopic) bool { return len(t.Partitions) == 0 })
 	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
 	var waits waits
+	var patience replica.Patience
+	defer patience.End()
 	var firstErr error
 	for i := range req.Topics {
 		t, topic := &req.Topics[i], &resp.Topics[i]
@@ -39,7 +41,7 @@ func (a *API) produce(r *server.Request) server.Reply {
 			answer := &topic.Partitions[j]
 			answer.Default()
 			answer.Partition = t.Partitions[j].Partition
-			p, waiter, err := a.append(r, t, &t.Partitions[j], answer)
+			p, waiter, err := a.append(r, t, &t.Partitions[j], answer, &patience)
 			switch {
 			case err != nil:
 				if firstErr == nil {
@@ -73,7 +75,7 @@ func (a *API) produce(r *server.Request) server.Reply {
 }
 
 // append appends the batch of one partition and fills in where its records are.
-func (a *API) append(r *server.Request, t *kmsg.ProduceRequestTopic, in *kmsg.ProduceRequestTopicPartition, answer *kmsg.ProduceResponseTopicPartition) (*replica.Partition, *replica.Waiter, error) {
+func (a *API) append(r *server.Request, t *kmsg.ProduceRequestTopic, in *kmsg.ProduceRequestTopicPartition, answer *kmsg.ProduceResponseTopicPartition, patience *replica.Patience) (*replica.Partition, *replica.Waiter, error) {
 	req := r.Body.(*kmsg.ProduceRequest)
 	acks := kafka.Acks(req.Acks)
 	if acks != kafka.AcksAll && acks != kafka.AcksLeader && acks != kafka.AcksNone {
@@ -112,6 +114,7 @@ func (a *API) append(r *server.Request, t *kmsg.ProduceRequestTopic, in *kmsg.Pr
 	if !config.TimestampTypeAppend {
 		b.SetCreateTime(info.MaxTimestamp) // a header that lies about its records is put right
 	}
+	p.AwaitLead(r.Context(), patience)
 	done, waiter, err := p.Append(b, replica.AppendOptions{Acks: acks, LeaderEpoch: kafka.NoEpoch})
 	if err != nil {
 		return nil, nil, err

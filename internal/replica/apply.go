@@ -286,6 +286,9 @@ func (p *Partition) take(next *acting) {
 	p.progress = map[kafka.NodeID]*progress{}
 	p.wish = nil
 	p.acting.Store(next)
+	if next.leading {
+		p.led.Store(true)
+	}
 	chain := p.advanceLocked(next)
 	p.markLocked(everyKind)
 	p.mu.Unlock()

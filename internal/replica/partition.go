@@ -23,6 +23,7 @@ type Partition struct {
 
 	target atomic.Pointer[target] // what the metadata say; never nil
 	acting atomic.Pointer[acting] // what has been done about it; never nil
+	led    atomic.Bool            // it has led since the node started
 
 	future atomic.Pointer[storage.Log] // the copy in another directory while it moves there; written by the worker, or under role
 	inLine bool                        // to copy; guarded by movers.mu
