@@ -11,9 +11,11 @@
 //     through the same function.
 //  3. No answer leaves before everything that the log held at the end of its turn is committed, reads included. So nobody
 //     ever learns of a state that a crash takes back.
-//  4. A shard appends under the leader epoch that it was loaded for, and is dropped for good when that epoch is over.
-//  5. Every Promise is kept exactly once, by a turn or by the end of its shard.
-//  6. Timers fire in the order of their deadlines and, among equals, in the order in which they were set, over all shards;
+//  4. Nor does it leave before something is committed that was appended within Options.Lease, where another replica could have been
+//     elected: so a node that was paused, or is cut off, tells nobody what it knew before others took over.
+//  5. A shard appends under the leader epoch that it was loaded for, and is dropped for good when that epoch is over.
+//  6. Every Promise is kept exactly once, by a turn or by the end of its shard.
+//  7. Timers fire in the order of their deadlines and, among equals, in the order in which they were set, over all shards;
 //     only a shard whose turn takes long, at a disk that stalls, is left behind.
 //
 // Goroutines: one that gives out timers and jobs, one for the timer or job that runs, one for each shard that is being loaded

@@ -31,9 +31,12 @@ type Options struct {
 	LoadBytes int         // read at a time at loading
 	Now       func() time.Time
 	Elapsed   func() time.Duration // since some moment; unlike Now it never jumps
-	Logger    *slog.Logger
-	Metrics   *metrics.Set
-	Prefix    string // of the metrics' names; "": moldau_coordinator
+	// Lease is how long a commit shows that this node leads: well below the time in which a leader that is not heard of is
+	// deposed. 0: for ever.
+	Lease   time.Duration
+	Logger  *slog.Logger
+	Metrics *metrics.Set
+	Prefix  string // of the metrics' names; "": moldau_coordinator
 }
 
 // Runtime is all shards of one internal topic that this node runs. Make it with New.
@@ -114,7 +117,7 @@ func (r *Runtime) elect(partition int32, epoch kafka.Epoch) {
 		return
 	}
 	r.dropLocked(old)
-	s := &shard{r: r, partition: partition, epoch: epoch, loaded: make(chan struct{}), machine: r.o.Machine(partition)}
+	s := &shard{r: r, partition: partition, epoch: epoch, appended: -never, loaded: make(chan struct{}), machine: r.o.Machine(partition)}
 	r.shards[partition] = s
 	r.run.Go(s.load)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -22,6 +23,8 @@ type Machine interface {
 	Loaded(*Turn)
 	// Unloaded is called once, as the last turn: every Promise that the machine still holds is to be kept.
 	Unloaded(*Turn)
+	// Mark is a record that changes nothing when it is replayed, here or by Apache Kafka.
+	Mark() Record
 }
 
 // Record is one record of a shard. Key and value must not be kept: they may point into a larger buffer.
@@ -45,6 +48,7 @@ type shard struct {
 	machine  Machine
 	state    state
 	end      kafka.Offset    // the log's, where the next record goes
+	appended time.Duration   // when the last record was about to be, by Elapsed; -never: none was by this shard
 	waiter   *replica.Waiter // for end; nil if none was needed yet
 	awaiting kafka.Offset    // what waiter waits for
 }
@@ -93,13 +97,27 @@ func (s *shard) takeLocked(f func(*Turn)) {
 	if len(t.kept) == 0 {
 		return
 	}
-	commit, err := s.commitLocked()
+	err := s.markLocked(&t)
+	commit, lost := s.commitLocked()
 	if commit != nil {
 		replica.Hurry(commit)
+	}
+	if err == nil {
+		err = lost
 	}
 	for _, p := range t.kept {
 		p.keep(commit, err)
 	}
+}
+
+// markLocked appends a mark where what the log ends with is so old that its commit says little: another node may have been elected
+// since, and this one has not heard of it, because it was paused or is cut off. Then nobody commits the mark, and so the
+// answers of this turn, reads among them, do not leave.
+func (s *shard) markLocked(t *Turn) error {
+	if s.state != active || s.r.o.Lease == 0 || s.r.o.Elapsed()-s.appended <= s.r.o.Lease || !s.log.Contested() {
+		return nil
+	}
+	return Fault(t.Append(s.machine.Mark()))
 }
 
 // commitLocked is what answers of this moment have to wait for: that the log, as it is, is committed.
@@ -158,6 +176,7 @@ func (t *Turn) Append(records ...Record) error {
 const recordOverhead = 32
 
 func (s *shard) append(b []byte) error {
+	before := s.r.o.Elapsed()
 	appended, waiter, err := s.log.Append(b, replica.AppendOptions{Acks: kafka.AcksAll, LeaderEpoch: s.epoch})
 	if err != nil {
 		if errors.Is(err, kerr.NotLeaderForPartition) || errors.Is(err, kerr.FencedLeaderEpoch) {
@@ -166,7 +185,7 @@ func (s *shard) append(b []byte) error {
 		}
 		return err
 	}
-	s.end = appended.Last + 1
+	s.end, s.appended = appended.Last+1, before
 	s.waiter, s.awaiting = waiter, s.end
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 const (
 	topic = "state"
 	self  = stand.Self
+	lease = time.Second
 )
 
 // world is a Runtime over real partitions on a disk in memory. It lives in a synctest bubble.
@@ -69,7 +70,7 @@ func (w *world) begin() {
 	began := time.Now()
 	w.r = New(Options{
 		Topic: topic, NodeID: self, Replicas: w.Set, Machine: func(int32) Machine { return &table{values: map[string]string{}} },
-		Codec: w.codec, LoadBytes: 256, Now: time.Now, Elapsed: func() time.Duration { return time.Since(began) },
+		Codec: w.codec, LoadBytes: 256, Now: time.Now, Elapsed: func() time.Duration { return time.Since(began) }, Lease: lease,
 		Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	w.Apply(&metadata.TopicRecord{Name: topic, TopicID: kafka.TopicID{7}}, w.partition(0, self), w.partition(1, self))
@@ -92,8 +93,11 @@ var errStrange = errors.New("a strange record")
 
 func (m *table) Replay(r Record) error {
 	m.last = r.Offset
-	if string(r.Key) == "strange" {
+	switch string(r.Key) {
+	case "strange":
 		return errStrange
+	case "mark":
+		return nil
 	}
 	if r.Value == nil {
 		delete(m.values, string(r.Key))
@@ -111,6 +115,8 @@ func (m *table) Unloaded(t *Turn) {
 		p.Give(t, "unloaded")
 	}
 }
+
+func (m *table) Mark() Record { return Record{Key: []byte("mark")} }
 
 func (m *table) text() string {
 	var b strings.Builder

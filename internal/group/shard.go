@@ -134,6 +134,9 @@ func (g *group) restoreMembers(v *kmsg.GroupMetadataValue) {
 	}
 }
 
+// Mark is the end of an offset that no group has committed: no topic has an empty name.
+func (s *shard) Mark() coordinator.Record { return offsetRecord("", "", 0, nil) }
+
 // Loaded gives every member a full session from now on: who has died meanwhile will be missed.
 func (s *shard) Loaded(t *coordinator.Turn) {
 	for _, g := range s.sorted() {

@@ -252,9 +252,16 @@ func (n *Node) groupOptions() group.Options {
 		Groups: n.cfg.Groups, Image: n.loader.Image, Logger: n.o.Logger, Metrics: n.metrics,
 		Runtime: coordinator.Options{
 			NodeID: n.cfg.ID, Replicas: n.replicas, Codec: batch.Codec(n.cfg.Groups.Codec), LoadBytes: int(n.cfg.Groups.LoadBytes),
-			Now: n.o.Now, Elapsed: n.elapsed,
+			Now: n.o.Now, Elapsed: n.elapsed, Lease: n.lease(),
 		},
 	}
+}
+
+// lease is how long a coordinator believes that it still leads. The controller deposes a leader broker.session.timeout.ms after
+// its last heartbeat, which may be an interval older than the last commit.
+func (n *Node) lease() time.Duration {
+	timeout, interval := milliseconds(n.cfg.Session.TimeoutMs), milliseconds(n.cfg.Session.HeartbeatMs)
+	return min(timeout/2, timeout-interval)
 }
 
 // ErrData is in the chain of Start's error when a data directory is damaged, another's, or in use. To start again is

@@ -39,7 +39,7 @@ func (n *Node) buildZooKeeper(clusterID string) {
 		Logger: n.o.Logger, Metrics: n.metrics,
 		Runtime: coordinator.Options{
 			NodeID: n.cfg.ID, Replicas: n.replicas, Codec: batch.None, LoadBytes: int(n.cfg.Groups.LoadBytes),
-			Now: n.o.Now, Elapsed: n.elapsed,
+			Now: n.o.Now, Elapsed: n.elapsed, Lease: n.lease(),
 		},
 	})
 	n.zookeeper = zookeeper.New(zookeeper.Options{

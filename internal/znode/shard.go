@@ -60,6 +60,11 @@ func (s *shard) Replay(r coordinator.Record) error {
 	return nil
 }
 
+// Mark is a transaction of nothing.
+func (s *shard) Mark() coordinator.Record {
+	return newRecord(kindTransaction, appendHeader(nil, header{metadata: noMetadataOffset}))
+}
+
 // apply makes one step of a record. A snapshot's are no news: whoever is here knows them.
 func (s *shard) apply(e entry, news bool) {
 	switch e.kind {
