@@ -60,7 +60,8 @@ func (c *course) checkWatermarks() {
 	c.checkComplete()
 }
 
-// checkComplete: whoever may be elected, because it is in the in-sync set, has all that was ever committed, whoever leads now.
+// checkComplete: whoever may be elected, because it is in the in-sync set or eligible without (KIP-966), has all that was ever
+// committed, whoever leads now.
 func (c *course) checkComplete() {
 	if now := c.newest(); c.committed.newest == nil || now != nil && now.Offset > c.committed.newest.Offset {
 		c.committed.newest = now
@@ -74,11 +75,11 @@ func (c *course) checkComplete() {
 		}
 		for _, p := range h.life.node.Partitions() {
 			topic, now, known := c.committed.newest.Topics.Partition(p.TopicPartition())
-			if !known || topic.ID != p.TopicID() || !slices.Contains(now.ISR, h.id) || !closed(p.Opened())() {
+			if !known || topic.ID != p.TopicID() || !slices.Contains(now.ISR, h.id) && !slices.Contains(now.ELR, h.id) || !closed(p.Opened())() {
 				continue
 			}
 			if end, to := p.LogEnd(), c.committed.to[seatOf(p)]; end < to && end > 0 {
-				c.fail(withinBounds, "%s is in sync for %v and ends at %d: up to %d was committed", h.name, p.TopicPartition(), end, to)
+				c.fail(withinBounds, "%s may lead %v and ends at %d: up to %d was committed", h.name, p.TopicPartition(), end, to)
 			}
 		}
 	}
