@@ -81,6 +81,12 @@ func (l *loader) assemble() Node {
 			MaxSize:           l.int32("group.max.size"),
 		},
 	}
+	if l.given("num.partitions") {
+		n.Topics.AutoPartitions = n.Topics.Partitions
+	}
+	if l.given("default.replication.factor") {
+		n.Topics.AutoReplicationFactor = n.Topics.ReplicationFactor
+	}
 	if n.Groups.Codec < 0 || n.Groups.Codec > 4 {
 		l.fault("offsets.topic.compression.codec", "want 0 none, 1 gzip, 2 snappy, 3 lz4 or 4 zstd")
 	}

@@ -159,6 +159,11 @@ type Topics struct {
 	AutoCreate        bool
 	Partitions        int32
 	ReplicationFactor int16
+
+	// What a topic gets that this broker creates because a client used it: the two above if they were given here, else 0, and
+	// those of the controller hold.
+	AutoPartitions        int32
+	AutoReplicationFactor int16
 }
 
 // Producers is the state kept for idempotent producers.

@@ -176,6 +176,40 @@ func TestRoles(t *testing.T) {
 	}
 }
 
+// TestAutoCreatedShape: a topic that a client's use creates has the numbers of the broker that was used, where that was given some, else
+// the controller's.
+func TestAutoCreatedShape(t *testing.T) {
+	ports := freePorts(t, 3)
+	all := fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d\nhttp.listeners=http://127.0.0.1:0\nlog.dirs=/disk\n", ports[0])
+	nodes := startAll(t, []string{
+		fmt.Sprintf("process.roles=controller\nnode.id=1\nlisteners=CONTROLLER://127.0.0.1:%d\nnum.partitions=3\ndefault.replication.factor=2\n", ports[0]) + all,
+		fmt.Sprintf("process.roles=broker\nnode.id=2\nlisteners=PLAINTEXT://127.0.0.1:%d\nnum.partitions=5\ndefault.replication.factor=1\n", ports[1]) + all,
+		fmt.Sprintf("process.roles=broker\nnode.id=3\nlisteners=PLAINTEXT://127.0.0.1:%d\n", ports[2]) + all,
+	}, []*vfs.Mem{vfs.NewMem(), vfs.NewMem(), vfs.NewMem()})
+	defer stopAll(t, nodes)
+	for _, c := range []struct {
+		broker               *Node
+		topic                string
+		partitions, replicas int
+	}{{nodes[1], "own", 5, 1}, {nodes[2], "theirs", 3, 2}} {
+		awaitBrokers(t, c.broker, 2, 3)
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = &c.topic
+		req := kmsg.NewPtrMetadataRequest()
+		req.Version, req.AllowAutoTopicCreation = 12, true
+		req.Topics = append(req.Topics, topic)
+		ask[*kmsg.MetadataResponse](t, c.broker, "PLAINTEXT", req)
+		req.AllowAutoTopicCreation = false
+		await(t, c.topic+" is there", func() bool {
+			return ask[*kmsg.MetadataResponse](t, c.broker, "PLAINTEXT", req).Topics[0].ErrorCode == 0
+		})
+		partitions := ask[*kmsg.MetadataResponse](t, c.broker, "PLAINTEXT", req).Topics[0].Partitions
+		if len(partitions) != c.partitions || len(partitions[0].Replicas) != c.replicas {
+			t.Errorf("%s: %d partitions of %d replicas, want %d of %d", c.topic, len(partitions), len(partitions[0].Replicas), c.partitions, c.replicas)
+		}
+	}
+}
+
 // TestLostVote: a voter that has lost what it promised to the others comes back under a new directory id: it serves what it has, and
 // has no vote until somebody gives it one.
 func TestLostVote(t *testing.T) {

@@ -126,8 +126,9 @@ func (n *Node) uplinkOptions(clusterID string) uplink.Options {
 		Rack:   racked,
 		NodeID: n.cfg.ID, ClusterID: clusterID, PreviousEpoch: n.store.PreviousBrokerEpoch(),
 		Call: n.beats.Call, Admin: n.admin.Call,
-		Caught:  func() int64 { return n.loader.Image().Offset },
-		OnEpoch: n.registered,
+		Caught:         func() int64 { return n.loader.Image().Offset },
+		OnEpoch:        n.registered,
+		AutoPartitions: n.cfg.Topics.AutoPartitions, AutoReplicationFactor: n.cfg.Topics.AutoReplicationFactor,
 		Offline: func() []kafka.DirID {
 			var out []kafka.DirID
 			for _, d := range n.store.Directories() {

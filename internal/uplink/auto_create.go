@@ -1,6 +1,7 @@
 package uplink
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -21,12 +22,12 @@ type creation struct {
 	err  error // valid after done
 }
 
-// AutoCreate creates a topic with the controller's defaults because a client used it, and waits for the outcome. A
-// topic that is there already is no error (AutoTopicCreationManager). Fails with INVALID_TOPIC_EXCEPTION for a bad
+// AutoCreate creates a topic because a client used it, with the numbers that this broker was given for that or else the
+// controller's, and waits for the outcome. A topic that is there already is no error (AutoTopicCreationManager). Fails with INVALID_TOPIC_EXCEPTION for a bad
 // name, or whatever else the controller says of it.
 func (u *Uplink) AutoCreate(ctx context.Context, topic string) error {
 	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, -1, -1
+	t.Topic, t.NumPartitions, t.ReplicationFactor = topic, cmp.Or(u.o.AutoPartitions, -1), cmp.Or(u.o.AutoReplicationFactor, -1)
 	return u.AutoCreateAs(ctx, t)
 }
 

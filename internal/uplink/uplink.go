@@ -58,6 +58,9 @@ type Options struct {
 	Heartbeat time.Duration           // broker.heartbeat.interval.ms
 	Timeout   time.Duration           // for one request; a heartbeat has less
 	Logger    *slog.Logger
+
+	AutoPartitions        int32 // of a topic that a client's use creates; 0: as the controller has it
+	AutoReplicationFactor int16 // the same
 }
 
 // Uplink is the broker's side of the talk with the controller.
