@@ -95,6 +95,10 @@ func TestConfigsTool(t *testing.T) {
 	c.fails(t, exitUsage, "a bracket is not closed", "configs", "--alter", "--topic", "t", "--add-config", "a=[b,c")
 	c.fails(t, exitUsage, "both set and deleted", "configs", "--alter", "--topic", "t", "--add-config", "a=b", "--delete-config", "a")
 	c.fails(t, exitUsage, "--all goes with --describe", "configs", "--alter", "--topic", "t", "--all")
+	c.fails(t, exitFailure, "topic t has no setting of its own for segment.ms, retention.mss", "configs", "--alter", "--topic", "t",
+		"--add-config", "retention.bytes=8", "--delete-config", "segment.ms,retention.mss")
+	c.want(t, "Dynamic configs for topic t are:\n  retention.bytes=7 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.bytes=7, DEFAULT_CONFIG:log.retention.bytes=-1}\n",
+		"", "configs", "--describe", "--topic", "t")
 }
 
 func TestDeleteRecordsTool(t *testing.T) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -343,6 +344,9 @@ func (a *app) alterConfigs(ctx context.Context, cl *client, c *clusterFlags, f c
 	if len(changes) == 0 {
 		return &failure{exitUsage, errors.New("--alter needs --add-config, --add-config-file or --delete-config")}
 	}
+	if err := cl.areSet(ctx, entity, deleted); err != nil {
+		return err
+	}
 	if err := cl.alterConfig(ctx, entity, changes); err != nil {
 		return err
 	}
@@ -364,6 +368,25 @@ func (a *app) alterConfigs(ctx context.Context, cl *client, c *clusterFlags, f c
 			fmt.Fprintf(w, "Completed updating config for %s %s.\n", entity.kind, entity.name)
 		}
 	})
+}
+
+// areSet refuses keys that an entity has no setting for: brokers take them as set back already, and a slip would go unnoticed.
+func (cl *client) areSet(ctx context.Context, entity configEntity, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	configs, err := cl.describeConfig(ctx, entity, entity.name, false)
+	if err != nil {
+		return err
+	}
+	missing := slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+		return slices.ContainsFunc(configs, func(config describedConfig) bool { return config.Name == key })
+	})
+	if len(missing) > 0 {
+		return fmt.Errorf("--delete-config: %s %s has no setting of its own for %s; `moldau configs --describe` shows those that it has",
+			entity.kind, cmp.Or(entity.name, "defaults"), strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 // configChanges are settings to set and to set back.

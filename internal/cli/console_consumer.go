@@ -38,6 +38,7 @@ func (a *app) consoleConsumerCommand() *cobra.Command {
 			"consumer.config": "command-config", "consumer-property": "command-property", "property": "formatter-property", "whitelist": "include",
 		})
 	flags := cmd.Flags()
+	a.formerly(flags, "csv-reporter-enabled!", "metrics-dir")
 	flags.StringVar(&f.topic, "topic", "", "the `topic` to read")
 	flags.StringVar(&f.include, "include", "", "read every topic that this `expression` matches")
 	flags.Int32Var(&f.partition, "partition", -1, "read this `partition` alone")

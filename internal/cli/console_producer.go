@@ -35,6 +35,7 @@ func (a *app) consoleProducerCommand() *cobra.Command {
 			"max-partition-memory-bytes": "batch-size",
 		})
 	flags := cmd.Flags()
+	a.formerly(flags, "new-producer!", "old-producer!", "queue-size", "queue-enqueuetimeout-ms", "metadata-fetch-timeout-ms", "key-serializer", "value-serializer")
 	flags.StringVar(&f.topic, "topic", "", "the `topic` to send to")
 	flags.Int32Var(&f.partition, "partition", -1, "the `partition` that all records go to; without it the key decides")
 	flags.StringVar(&f.partitioner, "partitioner", "default", "where records without a key go: `default` (batch by batch, as Java's producer) or round-robin (one by one)")

@@ -140,7 +140,7 @@ func (d *doctor) cluster(ctx context.Context, cl *client) error {
 	if err != nil {
 		return err
 	}
-	d.add("ok", fmt.Sprintf("cluster %s has %d brokers", m.Cluster, len(m.Brokers)), "")
+	d.add("ok", fmt.Sprintf("cluster %s has %d broker%s", m.Cluster, len(m.Brokers), plural(len(m.Brokers))), "")
 	for _, b := range m.Brokers {
 		address := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
 		d.reach(ctx, cl, address, fmt.Sprintf("advertised by broker %d", b.NodeID),
@@ -204,7 +204,7 @@ func (d *doctor) partitions(ctx context.Context, cl *client) error {
 			}
 		}
 	}
-	d.add("ok", fmt.Sprintf("%d topics, %d partitions", len(topics), count), "")
+	d.add("ok", fmt.Sprintf("%d topic%s, %d partition%s", len(topics), plural(len(topics)), count, plural(count)), "")
 	for _, state := range []struct {
 		level, what, flag string
 		n                 int

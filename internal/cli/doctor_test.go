@@ -19,7 +19,7 @@ func TestDoctor(t *testing.T) {
 	for _, want := range []string{
 		"ok       " + c.address + " (--bootstrap-server) takes connections", "ok       " + c.address + " (advertised by broker 1) takes connections",
 		"warning  broker 1 advertises " + c.address + ": clients on other machines will dial themselves\n         → nothing to do while",
-		"1 topics, 2 partitions", "ok       the controller's clock agrees", "has 1 brokers", "broker 1, /disk:",
+		"1 topic, 2 partitions", "ok       the controller's clock agrees", "has 1 broker\n", "broker 1, /disk:",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("lacks %q:\n%s", want, out)

@@ -89,6 +89,7 @@ func (a *app) getOffsetsCommand() *cobra.Command {
 	cmd, c := a.tool("get-offsets", "Print offsets of partitions: the end, the beginning, or those of a time",
 		"  moldau get-offsets --topic orders\n  moldau get-offsets --topic-partitions 'orders:0-2,logs.*' --time earliest", map[string]string{"broker-list": "bootstrap-server"})
 	flags := cmd.Flags()
+	a.formerly(flags, "offsets", "max-wait-ms")
 	flags.StringVar(&f.topic, "topic", "", "the topics, as a regular `expression`; all unless given")
 	flags.StringVar(&f.partitions, "partitions", "", "the partitions, as a `list` by comma; all unless given")
 	flags.StringVar(&f.rules, "topic-partitions", "", "`rules` by comma instead of the two above: topic, topic:3, topic:1-3 (3 not included), topic:-3, topic:3-")

@@ -18,13 +18,22 @@ import (
 type describedGroup struct {
 	Group       string           `json:"group"`
 	State       string           `json:"state"`
-	Coordinator string           `json:"coordinator"`
+	Coordinator coordinator      `json:"coordinator"`
 	Strategy    string           `json:"assignmentStrategy"`
 	Epoch       *int32           `json:"groupEpoch,omitempty"` // of groups of the new protocol (KIP-848), as all that is a pointer below
 	TargetEpoch *int32           `json:"targetAssignmentEpoch,omitempty"`
 	Offsets     []groupPartition `json:"offsets,omitempty"`
 	Members     []groupMember    `json:"members"`
 }
+
+// coordinator is the broker that a group lives on.
+type coordinator struct {
+	ID   int32  `json:"id"`
+	Host string `json:"host"`
+	Port int32  `json:"port"`
+}
+
+func (c coordinator) String() string { return fmt.Sprintf("%s:%d  (%d)", c.Host, c.Port, c.ID) }
 
 // groupPartition is a partition that a member has or the group has an offset for. Null is unknown.
 type groupPartition struct {
@@ -118,7 +127,7 @@ func (cl *client) describeGroup(ctx context.Context, name string) (describedGrou
 	}
 	d := describedGroup{
 		Group: name, State: g.State, Strategy: g.Protocol, Members: []groupMember{},
-		Coordinator: fmt.Sprintf("%s:%d  (%d)", g.Coordinator.Host, g.Coordinator.Port, g.Coordinator.NodeID),
+		Coordinator: coordinator{g.Coordinator.NodeID, g.Coordinator.Host, g.Coordinator.Port},
 	}
 	for _, m := range g.Members {
 		member := groupMember{ID: m.MemberID, Instance: text(m.InstanceID), Host: m.ClientHost, Client: m.ClientID, Assigned: make(map[string][]int32)}
@@ -142,7 +151,7 @@ func (cl *client) describeNewGroup(ctx context.Context, name string) (d describe
 	}
 	d = describedGroup{
 		Group: name, State: g.State, Strategy: g.AssignorName, Epoch: &g.Epoch, TargetEpoch: &g.AssignmentEpoch, Members: []groupMember{},
-		Coordinator: fmt.Sprintf("%s:%d  (%d)", g.Coordinator.Host, g.Coordinator.Port, g.Coordinator.NodeID),
+		Coordinator: coordinator{g.Coordinator.NodeID, g.Coordinator.Host, g.Coordinator.Port},
 	}
 	lists := func(set kadm.TopicsSet) (lists map[string][]int32, count int) {
 		lists = make(map[string][]int32)
@@ -302,7 +311,7 @@ func partitionLists(lists map[string][]int32) string {
 func (g *describedGroup) printState(w io.Writer, verbose bool) {
 	rows := [][]string{
 		{"GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH", "#MEMBERS"},
-		{g.Group, g.Coordinator, cmp.Or(g.Strategy, "-"), g.State, dash(g.Epoch), dash(g.TargetEpoch), strconv.Itoa(len(g.Members))},
+		{g.Group, g.Coordinator.String(), cmp.Or(g.Strategy, "-"), g.State, dash(g.Epoch), dash(g.TargetEpoch), strconv.Itoa(len(g.Members))},
 	}
 	widths := []int{15, 25, 20, 20, 15, 25, 0}
 	if !verbose {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -52,7 +53,8 @@ func TestConsumerGroupsTool(t *testing.T) {
 	c.fails(t, exitUsage, "--timeout has to be above 0", "consumer-groups", "--list", "--timeout", "0")
 	_, out, _ := c.run("", "consumer-groups", "--describe", "--all-groups", "--output", "json")
 	var groups []describedGroup
-	if err := json.Unmarshal([]byte(out), &groups); err != nil || len(groups) != 1 || len(groups[0].Offsets) != 1 || *groups[0].Offsets[0].Lag != 1 {
+	if err := json.Unmarshal([]byte(out), &groups); err != nil || len(groups) != 1 || len(groups[0].Offsets) != 1 || *groups[0].Offsets[0].Lag != 1 ||
+		fmt.Sprintf("%s:%d", groups[0].Coordinator.Host, groups[0].Coordinator.Port) != c.address {
 		t.Errorf("%v:\n%s", err, out)
 	}
 

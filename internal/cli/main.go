@@ -46,7 +46,7 @@ func (a *app) run(args []string) int {
 		}
 	}
 	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
-	err := root.ExecuteContext(context.Background())
+	cmd, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		return exitOK
 	}
@@ -55,7 +55,7 @@ func (a *app) run(args []string) int {
 	if code := exitCode(err); code != exitUsage || !errors.As(err, &f) {
 		return code
 	}
-	fmt.Fprintln(a.stderr, "Try 'moldau --help'.")
+	fmt.Fprintf(a.stderr, "Try '%s --help'.\n", cmd.CommandPath())
 	return exitUsage
 }
 

@@ -81,6 +81,31 @@ func refuse(flags *pflag.FlagSet, name, why string) {
 	flags.VarPF(refusedFlag{why}, name, "", why).Hidden = true
 }
 
+// formerFlag is a flag that Kafka had once. It is not in the help, does nothing, and says so when it is given.
+type formerFlag struct {
+	stderr io.Writer
+	name   string
+}
+
+func (f formerFlag) String() string { return "" }
+func (f formerFlag) Type() string   { return "value" }
+func (f formerFlag) Set(string) error {
+	fmt.Fprintf(f.stderr, "moldau: warning: --%s has no effect: it is of an older Kafka\n", f.name)
+	return nil
+}
+
+// formerly takes flags of older releases, with a value or, where names end in "!", without.
+func (a *app) formerly(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		name, alone := strings.CutSuffix(name, "!")
+		flag := flags.VarPF(formerFlag{a.stderr, name}, name, "", "")
+		flag.Hidden = true
+		if alone {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
 // onlyBrokers refuses the way past the brokers, on which a client of this binary finds nobody that answers Metadata.
 func onlyBrokers(flags *pflag.FlagSet) {
 	refuse(flags, "bootstrap-controller", "ask a broker instead: --bootstrap-server with its host:port; brokers pass on what a controller has to answer")

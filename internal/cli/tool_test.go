@@ -204,6 +204,25 @@ func TestTopicsTool(t *testing.T) {
 }
 
 // TestEveryToolHelps: each has an example, and each that asks a cluster says which address it tried and what to check.
+// TestFormerFlags: scripts that were written for Kafka 0.8 to 2 run, and are told which of their flags mean nothing any more.
+func TestFormerFlags(t *testing.T) {
+	c := startCluster(t)
+	c.want(t, "Created topic t.\n", "", "topics", "--create", "--topic", "t", "--force")
+	for _, line := range [][]string{
+		{"console-producer", "--topic", "t", "--broker-list", c.address, "--old-producer", "--queue-size", "500", "--queue-enqueuetimeout-ms", "9",
+			"--metadata-fetch-timeout-ms", "9", "--key-serializer", "k", "--value-serializer", "v", "--new-producer"},
+		{"console-consumer", "--topic", "t", "--csv-reporter-enabled", "--metrics-dir", "/m", "--from-beginning", "--max-messages", "1"},
+		{"get-offsets", "--topic", "t", "--time", "-1", "--offsets", "1", "--max-wait-ms", "1000"},
+	} {
+		code, _, errs := c.run("hello\n", line[0], line[1:]...)
+		if code != exitOK || strings.Count(errs, "has no effect: it is of an older Kafka\n") < 2 {
+			t.Errorf("%v: exit code %d\n%s", line, code, errs)
+		}
+	}
+	c.want(t, "t:0:1\n", "", "get-offsets", "--topic", "t") // the producer did its work
+	c.fails(t, exitUsage, "Try 'moldau get-offsets --help'.", "get-offsets", "--tpic", "t")
+}
+
 func TestEveryToolHelps(t *testing.T) {
 	file := t.TempDir() + "/offsets.json"
 	if err := os.WriteFile(file, []byte(`{"partitions":[{"topic":"t","partition":0,"offset":1}]}`), 0o644); err != nil {

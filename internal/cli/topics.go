@@ -59,6 +59,7 @@ func (a *app) topicsCommand() *cobra.Command {
 	flags.Int32Var(&f.partitionsPerResponse, "partition-size-limit-per-response", 2000, "how many `partitions` to ask for at once")
 	flags.Bool("disable-rack-aware", false, "taken for Kafka's sake")
 	flags.Lookup("disable-rack-aware").Hidden = true
+	a.formerly(flags, "force!")
 	c.byZooKeeper(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		action, err := exactlyOne(flags, "list", "describe", "create", "alter", "delete")
