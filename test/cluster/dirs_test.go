@@ -22,10 +22,11 @@ func TestMovesBetweenDirectories(t *testing.T) {
 		}
 		return dir + "b"
 	}
+	const rate = "replica.alter.log.dirs.io.max.bytes.per.second"
 	for id := range 3 {
 		id++
 		c.add(t, id, fmt.Sprintf("controller.quorum.bootstrap.servers=%s:9093,%s:9093,%s:9093", address(1), address(2), address(3)),
-			"log.dirs="+c.data(id)+","+other(c.data(id)), "metadata.log.dir="+c.data(id), "replica.alter.log.dirs.io.max.bytes.per.second=300000")
+			"log.dirs="+c.data(id)+","+other(c.data(id)), "metadata.log.dir="+c.data(id), rate+"=2000") // the first replica uses up half a minute of it
 	}
 	for _, id := range c.ids() {
 		c.nodes[id].spawn(t)
@@ -79,6 +80,7 @@ func TestMovesBetweenDirectories(t *testing.T) {
 		c.nodes[id].kill()
 		l.await(t, 100)
 		c.nodes[id].restart(t)
+		c.must(t, "configs", "--alter", "--entity-type", "brokers", "--entity-name", fmt.Sprint(id), "--add-config", rate+"=1000000000")
 		harness.Eventually(t, 60*time.Second, "the moves are over", func() error {
 			out, err := c.tool(t, "reassign-partitions", "--verify", "--preserve-throttles", "--reassignment-json-file", plan)
 			if n := strings.Count(out, "completed successfully."); err != nil || n != partitions {
