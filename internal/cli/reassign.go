@@ -274,19 +274,25 @@ func (a *app) executeMoves(ctx context.Context, cl *client, c *clusterFlags, f *
 		fmt.Fprintf(a.stdout, "Current partition replica assignment\n\n%s\n\nSave this to use as the --reassignment-json-file option during rollback\n", current.json())
 	}
 	a.tellTraffic(ctx, cl, current, plan.parts)
+	// If nothing moves in the end that did not before, no throttle stays behind for it.
+	takeBack := func(err error) error {
+		if len(under) > 0 || !f.throttled() || f.keep {
+			return err
+		}
+		_, _, _, err2 := cl.unthrottle(ctx, plan.parts)
+		return errors.Join(err, err2)
+	}
 	if err := a.slowDown(ctx, cl, c, f, under, current, plan); err != nil {
-		return err
+		return takeBack(err) // some brokers may have set theirs
 	}
 	failed, err := cl.alter(ctx, plan.parts, f.sameFactor)
 	if err == nil {
 		err = refusals("Error reassigning partition(s):", failed)
 	}
+	if len(failed) == len(plan.parts) {
+		return takeBack(err)
+	}
 	if err != nil {
-		// Nothing moves that did not before: no throttle stays behind for it.
-		if len(failed) == len(plan.parts) && len(under) == 0 && f.throttled() {
-			_, _, _, err2 := cl.unthrottle(ctx, plan.parts)
-			err = errors.Join(err, err2)
-		}
 		return err
 	}
 	if !c.json() {

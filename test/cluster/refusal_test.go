@@ -14,7 +14,8 @@ import (
 )
 
 // TestStrangers: nodes that do not belong to the cluster, or say that they are somebody who is there, end and say why; the
-// cluster does not notice. A node whose advertised address leads nowhere says so.
+// cluster does not notice. A node whose advertised address leads nowhere says so, and a move to it that was to be throttled does
+// not begin, nor leaves throttles with those that could be reached.
 func TestStrangers(t *testing.T) {
 	c := start(t, 3, "initial.broker.registration.timeout.ms=3000")
 	c.create(t, "orders", 3, 3, nil)
@@ -37,7 +38,15 @@ func TestStrangers(t *testing.T) {
 	unreachable.spawn(t)
 	unreachable.ready(t)
 	unreachable.logged(t, "clients are told an address that this node cannot reach itself")
+	plan := filepath.Join(t.TempDir(), "plan.json")
+	if err := os.WriteFile(plan, []byte(`{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2,6]}]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := c.tool(t, "reassign-partitions", "--execute", "--reassignment-json-file", plan, "--throttle", "100000"); err == nil {
+		t.Errorf("the broker that nobody reaches was throttled:\n%s", out)
+	}
 	unreachable.stop(t)
+	c.noThrottles(t, "orders")
 
 	l.await(t, 200)
 	l.check(t, c)
