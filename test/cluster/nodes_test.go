@@ -375,11 +375,18 @@ func (c *cluster) leader(t *testing.T, topic string, partition int32) int {
 	return leader
 }
 
-// inSync waits until every partition of a topic has so many replicas in sync.
-func (c *cluster) inSync(t *testing.T, topic string, n int) {
+// inSync waits until every partition of a topic has so many replicas in sync, as far as one of some nodes knows, by default of all.
+func (c *cluster) inSync(t *testing.T, topic string, n int, of ...int) {
 	t.Helper()
+	asked := c.seeds()
+	if len(of) > 0 {
+		asked = nil
+		for _, id := range of {
+			asked = append(asked, address(id)+":9092")
+		}
+	}
 	harness.Eventually(t, 60*time.Second, fmt.Sprintf("%s has %d replicas in sync", topic, n), func() error {
-		d, err := c.describe(topic)
+		d, err := ask(topic, asked...)
 		if err != nil {
 			return err
 		}
