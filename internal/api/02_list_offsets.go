@@ -22,8 +22,9 @@ var specialSince = map[int64]int16{
 	kafka.EarliestPendingTimestamp: 11, // KIP-1023
 }
 
-// listOffsets answers ListOffsets. Mirrors ReplicaManager.fetchOffset. The latest offset is that of what has been acked:
-// it waits until the records that were there when the request came are as durable as they will be.
+// listOffsets answers ListOffsets. Mirrors ReplicaManager.fetchOffset. The latest offset is that of what has been acked, and
+// so is what a time is looked for in: it waits until the records that were there when the request came are as durable as
+// they will be.
 func (a *API) listOffsets(r *server.Request) server.Reply {
 	req := r.Body.(*kmsg.ListOffsetsRequest)
 	resp := kmsg.NewPtrListOffsetsResponse()
@@ -75,7 +76,7 @@ func (a *API) listOffset(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartition, 
 		answer.ErrorCode = kerr.UnsupportedVersion.Code
 		return nil
 	}
-	if asked.Timestamp == kafka.LatestTimestamp {
+	if asked.Timestamp == kafka.LatestTimestamp || lookedFor(asked.Timestamp) {
 		if w := a.awaitEnd(tp); w != nil {
 			return w
 		}
@@ -84,12 +85,15 @@ func (a *API) listOffset(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartition, 
 	return nil
 }
 
+// lookedFor reports whether a timestamp is looked for among the records.
+func lookedFor(timestamp int64) bool { return timestamp >= 0 || timestamp == kafka.MaxTimestamp }
+
 func (a *API) findOffset(req *kmsg.ListOffsetsRequest, tp kafka.TopicPartition, asked *kmsg.ListOffsetsRequestTopicPartition, answer *kmsg.ListOffsetsResponseTopicPartition) {
 	if req.Version == 0 {
 		a.findOffsets(req, tp, asked, answer)
 		return
 	}
-	if asked.Timestamp >= 0 || asked.Timestamp == kafka.MaxTimestamp { // the log looks into a batch, which may be large
+	if lookedFor(asked.Timestamp) { // the log looks into a batch, which may be large
 		a.opening <- struct{}{}
 		defer func() { <-a.opening }()
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/kafka"
 )
 
 // TestLongPoll: a fetch is answered when there is enough, and no later than it wants to wait. Time is the bubble's.
@@ -197,21 +199,58 @@ func TestFetchOnBothSidesOfTheWatermark(t *testing.T) {
 		}
 		p := told(c.fetch(o, map[int32]int64{0: 3}))
 		wantError(n.t, p[0].ErrorCode, kerr.OffsetOutOfRange)
-		// ListOffsets latest is about what was acked, and so waits for the sync.
-		req := kmsg.NewPtrListOffsetsRequest()
-		req.Version, req.ReplicaID = 9, -1
-		topic := kmsg.NewListOffsetsRequestTopic()
-		topic.Topic = "t"
-		partition := kmsg.NewListOffsetsRequestTopicPartition()
-		partition.Timestamp = -1
-		topic.Partitions = append(topic.Partitions, partition)
-		req.Topics = append(req.Topics, topic)
-		c.send(req)
-		time.Sleep(time.Second)
 		gate.open()
-		resp := c.receive(req).(*kmsg.ListOffsetsResponse)
-		if got := resp.Topics[0].Partitions[0]; got.ErrorCode != 0 || got.Offset != 2 {
-			n.t.Errorf("latest is %d, error %d; want 2", got.Offset, got.ErrorCode)
-		}
 	})
+}
+
+// TestListOffsetsSeesWhatWasAcked: records that were acked but are not synced are waited for, if they could be the answer.
+func TestListOffsetsSeesWhatWasAcked(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		timestamp int64
+		want      int64
+		waits     bool
+	}{
+		{"latest", kafka.LatestTimestamp, 2, true},
+		{"the largest time", kafka.MaxTimestamp, 0, true}, // both have it, and the first one counts
+		{"a time", 1, 0, true},
+		{"earliest", kafka.EarliestTimestamp, 0, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			gate := newSyncGate()
+			inNode(t, nodeOptions{disk: gate.wrap}, func(n *testNode) {
+				n.create("t", 1)
+				gate.close()
+				n.ask(n.produceRequest(9, 1, "t", 0, records(2, plain()))) // acks=1 does not wait
+				req := kmsg.NewPtrListOffsetsRequest()
+				req.Version, req.ReplicaID = 9, -1
+				topic := kmsg.NewListOffsetsRequestTopic()
+				topic.Topic = "t"
+				partition := kmsg.NewListOffsetsRequestTopicPartition()
+				partition.Timestamp = test.timestamp
+				topic.Partitions = append(topic.Partitions, partition)
+				req.Topics = append(req.Topics, topic)
+				c := n.dial(n.broker)
+				defer c.close()
+				began := time.Now()
+				c.send(req)
+				var took time.Duration
+				var resp *kmsg.ListOffsetsResponse
+				answered := make(chan struct{})
+				go func() {
+					resp, took = c.receive(req).(*kmsg.ListOffsetsResponse), time.Since(began)
+					close(answered)
+				}()
+				time.Sleep(time.Second)
+				gate.open()
+				<-answered
+				if got := resp.Topics[0].Partitions[0]; got.ErrorCode != 0 || got.Offset != test.want {
+					n.t.Errorf("offset %d, error %d; want %d", got.Offset, got.ErrorCode, test.want)
+				}
+				if waited := took >= time.Second; waited != test.waits {
+					n.t.Errorf("the answer took %v", took)
+				}
+			})
+		})
+	}
 }
