@@ -58,7 +58,6 @@ var errUncompress = fmt.Errorf("records do not decompress: %w", kerr.InvalidReco
 
 // Kafka's own block sizes.
 const (
-	lz4BlockSize      = lz4.Block64Kb
 	xerialBlockBytes  = 32 << 10
 	xerialHeaderBytes = 16
 )
@@ -97,7 +96,7 @@ func Compress(c Codec, level int, src []byte) ([]byte, error) {
 
 // newCompressor returns what compresses into out as it is written to, for the codecs that formats before 2 know. Close it
 // once all is written.
-func newCompressor(c Codec, level int, out io.Writer) (io.WriteCloser, error) {
+func newCompressor(c Codec, level int, out io.Writer) (packer, error) {
 	switch c {
 	case Gzip:
 		if level == 0 {
@@ -109,10 +108,17 @@ func newCompressor(c Codec, level int, out io.Writer) (io.WriteCloser, error) {
 		}
 		return w, nil
 	case Snappy:
-		return &xerialWriter{out: out, packed: appendXerialHeader(nil)}, nil
+		w := &xerialWriter{}
+		w.Reset(out)
+		return w, nil
 	case LZ4:
+		if lz4Level(level) == lz4.Fast {
+			w := &lz4Writer{}
+			w.Reset(out)
+			return w, nil
+		}
 		w := lz4.NewWriter(out)
-		err := w.Apply(lz4.ConcurrencyOption(1), lz4.BlockSizeOption(lz4BlockSize), lz4.ChecksumOption(false),
+		err := w.Apply(lz4.ConcurrencyOption(1), lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false),
 			lz4.CompressionLevelOption(lz4Level(level)))
 		if err != nil {
 			return nil, fmt.Errorf("lz4 level %d: %w", level, err)
@@ -170,6 +176,11 @@ type xerialWriter struct {
 	out    io.Writer
 	plain  []byte // less than a block
 	packed []byte // not yet written to out: the header at first, then a block at a time
+}
+
+// Reset begins a new stream.
+func (w *xerialWriter) Reset(out io.Writer) {
+	w.out, w.plain, w.packed = out, w.plain[:0], appendXerialHeader(w.packed[:0])
 }
 
 func (w *xerialWriter) Write(p []byte) (int, error) {

@@ -134,7 +134,9 @@ func (d *downward) wrapped(codec Codec, packers *Packers) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	gathered := make([]byte, 0, min(downGather+4<<10, len(d.recs)+int(d.b.Count())*messageBytes(d.magic)))
+	buffer := packers.buffer()
+	defer packers.keep(buffer)
+	gathered := *buffer
 	flush := func() error {
 		_, err := packer.Write(gathered)
 		gathered = gathered[:0]
