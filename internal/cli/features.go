@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -15,15 +16,17 @@ import (
 
 // featuresCommand is Kafka's kafka-features.sh (FeatureCommand).
 func (a *app) featuresCommand() *cobra.Command {
+	actions := []string{"describe", "upgrade", "downgrade", "disable", "version-mapping", "feature-dependencies"}
 	var node int32
 	var f featureFlags
-	cmd, c := a.tool("features describe|upgrade|downgrade|disable", "Tell and change which features a cluster has, and at which level",
-		"  moldau features describe\n  moldau features upgrade --release-version 4.1 --dry-run\n  moldau features disable --feature eligible.leader.replicas.version", nil)
+	cmd, c := a.tool("features "+strings.Join(actions, "|"), "Tell and change which features a cluster has, and at which level",
+		"  moldau features describe\n  moldau features upgrade --release-version 4.1 --dry-run\n  moldau features disable --feature eligible.leader.replicas.version\n"+
+			"  moldau features version-mapping --release-version 4.0\n  moldau features feature-dependencies --feature eligible.leader.replicas.version=1", nil)
 	f.add(cmd.Flags())
 	cmd.Flags().Int32Var(&node, "node-id", -1, "ask this `node`, not just any")
 	onlyBrokers(cmd.Flags())
 	cmd.Args = usage(cobra.ExactArgs(1))
-	cmd.ValidArgs = []string{"describe", "upgrade", "downgrade", "disable"}
+	cmd.ValidArgs = actions
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch args[0] {
 		case "describe":
@@ -36,8 +39,12 @@ func (a *app) featuresCommand() *cobra.Command {
 			return a.on(cmd.Context(), c, func(ctx context.Context, cl *client) error {
 				return a.updateFeatures(ctx, cl, c, args[0], updates, f.dryRun)
 			})
+		case "version-mapping":
+			return a.releaseFeatures(c, f.release)
+		case "feature-dependencies":
+			return a.featureRequirements(c, f.features)
 		}
-		return &failure{exitUsage, fmt.Errorf("%q: want describe, upgrade, downgrade or disable", args[0])}
+		return &failure{exitUsage, fmt.Errorf("%q: want one of %s", args[0], strings.Join(actions, ", "))}
 	}
 	return cmd
 }

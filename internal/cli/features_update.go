@@ -77,12 +77,16 @@ func (f featureFlags) updates(op string) ([]kmsg.UpdateFeaturesRequestFeatureUpd
 		}
 	}
 	for _, feature := range f.features {
-		name, text, given := strings.Cut(feature, "=")
-		level, err := strconv.ParseInt(strings.TrimSpace(text), 10, 16)
-		if given == (op == "disable") || given && err != nil {
-			return nil, fmt.Errorf("--feature %s: want %s", feature, map[bool]string{true: "a name alone", false: "name=level"}[op == "disable"])
+		name, level := strings.TrimSpace(feature), int16(0)
+		if op != "disable" {
+			var err error
+			if name, level, err = featureLevel(feature); err != nil {
+				return nil, err
+			}
+		} else if strings.Contains(feature, "=") {
+			return nil, fmt.Errorf("--feature %s: want a name alone", feature)
 		}
-		if err := add(strings.TrimSpace(name), int16(level)); err != nil {
+		if err := add(name, level); err != nil {
 			return nil, err
 		}
 	}
@@ -90,6 +94,16 @@ func (f featureFlags) updates(op string) ([]kmsg.UpdateFeaturesRequestFeatureUpd
 		return nil, fmt.Errorf("%s needs --feature", op)
 	}
 	return updates, nil
+}
+
+// featureLevel reads name=level.
+func featureLevel(text string) (name string, level int16, err error) {
+	name, number, _ := strings.Cut(text, "=")
+	n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("--feature %s: want name=level", text)
+	}
+	return strings.TrimSpace(name), int16(n), nil
 }
 
 // updatedFeature is what became of a feature.

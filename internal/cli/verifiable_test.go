@@ -59,14 +59,22 @@ func TestFeaturesTool(t *testing.T) {
 	if _, one, _ := c.run("", "features", "describe", "--node-id", "1"); regexp.MustCompile(`Epoch: \d+`).ReplaceAllString(one, "") != regexp.MustCompile(`Epoch: \d+`).ReplaceAllString(out, "") {
 		t.Errorf("node 1 says:\n%s", one)
 	}
-	c.fails(t, exitUsage, "want describe", "features", "x")
+	c.fails(t, exitUsage, "want one of describe", "features", "x")
 	c.fails(t, exitUsage, "upgrade needs --feature", "features", "upgrade")
 	c.fails(t, exitUsage, "want name=level", "features", "upgrade", "--feature", "metadata.version")
 	c.fails(t, exitUsage, "want a name alone", "features", "disable", "--feature", "metadata.version=1")
 	c.fails(t, exitUsage, "more than once", "features", "upgrade", "--feature", "a=1", "--feature", "a=2")
 	c.fails(t, exitUsage, "no metadata.version that is known", "features", "upgrade", "--release-version", "9.9")
 	c.fails(t, exitFailure, "", "features", "upgrade", "--feature", "metadata.version=99")
+	c.fails(t, exitUsage, "unknown metadata.version", "features", "version-mapping", "--release-version", "9.9")
+	c.fails(t, exitUsage, "needs --feature", "features", "feature-dependencies")
+	c.fails(t, exitFailure, "unknown feature colour", "features", "feature-dependencies", "--feature", "colour=1")
+	c.fails(t, exitFailure, "has no level 3", "features", "feature-dependencies", "--feature", "share.version=3")
 	for _, step := range []struct{ args, want string }{
+		{"version-mapping --release-version 4.1", "metadata.version=27 (4.1)\nkraft.version=1\ntransaction.version=2\ngroup.version=1\neligible.leader.replicas.version=1\nshare.version=0\nstreams.version=0\n"},
+		{"version-mapping --release-version 3.8-IV0", "metadata.version=20 (3.8-IV0)\nkraft.version=0\ntransaction.version=0\ngroup.version=0\neligible.leader.replicas.version=0\nshare.version=0\nstreams.version=0\n"},
+		{"version-mapping", "metadata.version=33 (4.4-IV2)\nkraft.version=1\ntransaction.version=2\ngroup.version=1\neligible.leader.replicas.version=1\nshare.version=2\nstreams.version=1\n"},
+		{"feature-dependencies --feature eligible.leader.replicas.version=1 --feature metadata.version=25", "eligible.leader.replicas.version=1 requires:\n    metadata.version=23 (4.0-IV1)\nmetadata.version=25 (4.0-IV3) has no dependencies.\n"},
 		{"disable --feature eligible.leader.replicas.version --dry-run", "eligible.leader.replicas.version can be disabled.\n"},
 		{"disable --feature eligible.leader.replicas.version", "eligible.leader.replicas.version was disabled.\n"},
 		{"upgrade --feature eligible.leader.replicas.version=1", "eligible.leader.replicas.version was upgraded to 1.\n"},

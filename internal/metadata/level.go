@@ -1,5 +1,7 @@
 package metadata
 
+import "slices"
+
 // Names of the features whose levels a cluster finalizes (Kafka's Feature; KIP-584).
 const (
 	FeatureMetadataVersion        = "metadata.version"
@@ -46,6 +48,9 @@ func LevelName(level int16) (string, bool) {
 	}
 	return levelNames[level-MinMetadataVersion], true
 }
+
+// LevelNames returns the names of the levels that can be read and written here, lowest first.
+func LevelNames() []string { return slices.Clone(levelNames[:]) }
 
 // LevelByName is the reverse of LevelName. It also takes a release such as "4.0", which stands for its last level.
 func LevelByName(name string) (int16, bool) {
