@@ -103,6 +103,7 @@ func (a *API) append(r *server.Request, t *kmsg.ProduceRequestTopic, in *kmsg.Pr
 		AppendTime:      config.TimestampTypeAppend,
 		BeforeMaxMs:     config.BeforeMaxMs,
 		AfterMaxMs:      config.AfterMaxMs,
+		MaxRecordBytes:  config.MaxRecordBytes,
 		Compacted:       config.Compact,
 		Deep:            a.o.FullValidation,
 		Client:          true,

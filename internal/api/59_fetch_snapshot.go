@@ -21,6 +21,10 @@ func (a *API) fetchSnapshot(r *server.Request) server.Reply {
 		resp.ErrorCode = kerr.InconsistentClusterID.Code
 		return r.Answer(resp)
 	}
+	if len(req.Topics) == 0 {
+		resp.ErrorCode = kerr.InvalidRequest.Code
+		return r.Answer(resp)
+	}
 	left := max(min(int(req.MaxBytes), snapshotChunkMax), 1)
 	status := a.o.Quorum.Status()
 	for _, t := range req.Topics {

@@ -46,7 +46,12 @@ func (a *API) describeControllers(r *server.Request) server.Reply {
 	resp := kmsg.NewPtrDescribeClusterResponse()
 	resp.ClusterID, resp.ControllerID = a.o.ClusterID, -1
 	resp.EndpointType = controllerEndpoints
-	if req.Version < 1 || req.EndpointType != controllerEndpoints {
+	if req.Version < 1 {
+		text := "version 0 knows no controllers; ask a broker's listener"
+		resp.ErrorCode, resp.ErrorMessage, resp.ClusterID = kerr.InvalidRequest.Code, &text, ""
+		return r.Answer(resp)
+	}
+	if req.EndpointType != controllerEndpoints {
 		return r.Answer(wrongEndpoints(resp, req, "a broker's listener knows them; this is the controllers'"))
 	}
 	status := a.o.Quorum.Status()
@@ -74,6 +79,6 @@ func wrongEndpoints(resp *kmsg.DescribeClusterResponse, req *kmsg.DescribeCluste
 		err = kerr.UnsupportedEndpointType
 		text = err.Description
 	}
-	resp.ErrorCode, resp.ErrorMessage, resp.ClusterID = err.Code, &text, ""
+	resp.ErrorCode, resp.ErrorMessage, resp.ClusterID, resp.EndpointType = err.Code, &text, "", brokerEndpoints
 	return resp
 }

@@ -16,6 +16,7 @@ type CheckOptions struct {
 	AppendTime      bool  // message.timestamp.type=LogAppendTime: the producer's timestamps do not matter
 	BeforeMaxMs     int64 // message.timestamp.before.max.ms; math.MaxInt64 means no limit
 	AfterMaxMs      int64 // message.timestamp.after.max.ms; math.MaxInt64 means no limit
+	MaxRecordBytes  int   // max.decompressed.message.bytes, for each record of a compressed batch; 0 means no limit
 	Compacted       bool  // every record needs a key
 	Deep            bool  // decompress and walk the records whatever the other options say (record.validation=full)
 	Client          bool  // the batch comes from a producer, not from a coordinator of ours
@@ -82,7 +83,7 @@ func Single(records []byte) (Batch, error) {
 // Check verifies everything that a broker must verify of one produced batch before it is appended. It does not change b.
 //
 // Uncompressed records are always walked. Compressed ones are walked with Deep, on compacted topics, and where a timestamp
-// limit needs it; a header whose largest timestamp is within AfterMaxMs is believed, as its largest timestamp is what
+// limit or one for sizes needs it; a header whose largest timestamp is within AfterMaxMs is believed, as its largest timestamp is what
 // retention and the time index go by. Mirrors UnifiedLog.analyzeAndValidateRecords and LogValidator; stricter in one
 // point: offset deltas must be 0, 1, 2 …
 //
@@ -110,7 +111,7 @@ func Check(b Batch, o CheckOptions) (Info, error) {
 
 // mustWalk reports whether the records must be decompressed to know that the batch is good.
 func (o CheckOptions) mustWalk(b Batch) bool {
-	if o.Deep || o.Compacted {
+	if o.Deep || o.Compacted || o.MaxRecordBytes > 0 {
 		return true
 	}
 	return !o.AppendTime && (o.BeforeMaxMs != math.MaxInt64 || !o.inTime(b.MaxTimestamp()))
@@ -186,11 +187,18 @@ func checkRecords(b Batch, recs []byte, o CheckOptions) (maxTimestamp int64, err
 	maxTimestamp = NoTimestamp
 	base := b.BaseTimestamp()
 	unlimited := o.AppendTime || o.BeforeMaxMs == math.MaxInt64 && o.AfterMaxMs == math.MaxInt64
+	maxBytes := math.MaxInt
+	if o.MaxRecordBytes > 0 && b.Codec() != None {
+		maxBytes = o.MaxRecordBytes
+	}
 	var bad *RecordErrors
 	var s scan
 	for i := int32(0); i < count; i++ {
 		if !s.next(recs) {
 			return 0, b.badRecord(i)
+		}
+		if recordBytes := s.at - s.bodyAt; recordBytes > maxBytes {
+			return 0, refuse("record %d has %d bytes, max.decompressed.message.bytes is %d", i, recordBytes, maxBytes)
 		}
 		if s.offsetDelta != i {
 			return 0, refuse("record %d has offset delta %d", i, s.offsetDelta)

@@ -226,11 +226,29 @@ func TestCheckOpensCompressedRecordsOnlyIfNeeded(t *testing.T) {
 		{"a limit into the past", CheckOptions{Now: now, BeforeMaxMs: 10, AfterMaxMs: math.MaxInt64}, true},
 		{"append time", CheckOptions{Now: now, AppendTime: true, BeforeMaxMs: 10}, false},
 		{"compacted", CheckOptions{Compacted: true, BeforeMaxMs: math.MaxInt64, AfterMaxMs: math.MaxInt64}, true},
+		{"a limit for records", CheckOptions{MaxRecordBytes: 1 << 20, BeforeMaxMs: math.MaxInt64, AfterMaxMs: math.MaxInt64}, true},
 		{"deep", CheckOptions{Deep: true, BeforeMaxMs: math.MaxInt64, AfterMaxMs: math.MaxInt64}, true},
 	} {
 		info, err := Check(produced(LZ4, keyed(now, now+3)...), c.o)
 		if err != nil || info.Walked != c.want || info.MaxTimestamp != now+3 {
 			t.Errorf("%s: %+v, %v", c.name, info, err)
+		}
+	}
+}
+
+// max.decompressed.message.bytes is for each record of a compressed batch, not for all of them, and not for others.
+func TestCheckBoundsRecordsOfCompressedBatches(t *testing.T) {
+	record := Record{Timestamp: now, Key: []byte("k"), Value: make([]byte, 1000)}
+	size := 1000 + 8 // attributes, two deltas, the key and its length, the length of the value, the number of headers
+	for c := None; c <= Zstd; c++ {
+		o := lenient
+		o.MaxRecordBytes = size
+		if _, err := Check(produced(c, record, record, record), o); err != nil {
+			t.Errorf("%v, up to the limit: %v", c, err)
+		}
+		o.MaxRecordBytes = size - 1
+		if _, err := Check(produced(c, record), o); (c == None) != (err == nil) || err != nil && !errors.Is(err, kerr.InvalidRecord) {
+			t.Errorf("%v, a byte more: %v", c, err)
 		}
 	}
 }

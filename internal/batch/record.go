@@ -134,7 +134,8 @@ func (b Batch) badRest(n int) error {
 // scan walks over uncompressed records. It is what the fast path of Produce runs for every record, so it keeps positions,
 // not slices, allocates nothing, and says only that a record is bad, not why.
 type scan struct {
-	at int // where the next record begins
+	at     int // where the next record begins
+	bodyAt int // where this one begins, behind its length
 
 	attributes     int8
 	timestampDelta int64
@@ -166,6 +167,7 @@ func (s *scan) next(recs []byte) bool {
 	}
 	end := at + int(length)
 	rec := recs[:end] // all that follows must not look past this record
+	s.bodyAt = at
 	s.attributes = int8(rec[at])
 	at++
 	if c := rec[at]; c < 0x80 {

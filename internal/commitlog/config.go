@@ -53,6 +53,7 @@ type Config struct {
 	RetentionBytes     int64 // -1 keeps any amount
 	FileDeleteDelayMs  int64 // file.delete.delay.ms
 	MaxMessageBytes    int   // max.message.bytes; for the owner
+	MaxRecordBytes     int   // max.decompressed.message.bytes; 0 = any size; for the owner
 	// TimestampTypeAppend is message.timestamp.type=LogAppendTime: Append stamps batches with its own time.
 	TimestampTypeAppend bool
 	Compression         batch.Compression // compression.type; for the owner

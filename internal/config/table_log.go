@@ -63,7 +63,7 @@ var logRows = []Row{
 	{Name: "message.max.bytes", Type: Int, Default: "1048588", Check: atLeast(0), Dynamic: ClusterWide,
 		Text: "The largest record batch that is taken."},
 	{Name: "max.decompressed.message.bytes", Type: Int, Default: "2147483639", Check: between(1, 2147483639), Dynamic: ClusterWide,
-		Text: "The largest record batch that is taken, measured after decompression."},
+		Text: "The largest record that is taken in a compressed batch, measured after decompression. Below the default every compressed batch is opened."},
 	{Name: "log.message.timestamp.type", Type: String, Default: "CreateTime", Check: oneOf("CreateTime", "LogAppendTime"), Dynamic: ClusterWide,
 		Text: "Which time a record carries: when it was made, or when it was appended."},
 	{Name: "log.message.timestamp.before.max.ms", Type: Long, Default: "9223372036854775807", Check: atLeast(0), Dynamic: ClusterWide,

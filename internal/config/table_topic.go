@@ -40,7 +40,7 @@ var topicRows = []Row{
 	{Name: "max.compaction.lag.ms", Type: Long, Default: "9223372036854775807", Check: atLeast(1), Synonyms: []Link{{"log.cleaner.max.compaction.lag.ms", 1}},
 		Text: "The log is compacted after so long at the latest."},
 	{Name: "max.decompressed.message.bytes", Type: Int, Default: "2147483639", Check: between(1, 2147483639), Synonyms: []Link{{"max.decompressed.message.bytes", 1}},
-		Text: "The largest record batch that is taken, measured after decompression."},
+		Text: "The largest record that is taken in a compressed batch, measured after decompression. Below the default every compressed batch is opened."},
 	{Name: "max.message.bytes", Type: Int, Default: "1048588", Check: atLeast(0), Synonyms: []Link{{"message.max.bytes", 1}},
 		Text: "The largest record batch that is taken."},
 	{Name: "message.timestamp.after.max.ms", Type: Long, Default: "3600000", Check: atLeast(0), Synonyms: []Link{{"log.message.timestamp.after.max.ms", 1}, {"log.message.timestamp.difference.max.ms", 1}},

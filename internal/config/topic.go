@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// NoRecordLimit is the largest value of max.decompressed.message.bytes, its default, and no limit.
+const NoRecordLimit = math.MaxInt32 - 8
+
 // Topic is the configuration of one topic: the node's defaults with the topic's own settings on top.
 type Topic struct {
 	SegmentBytes       int32
@@ -25,7 +28,7 @@ type Topic struct {
 	FlushMs       int64 // how long they may; math.MaxInt64 = any time
 
 	MaxMessageBytes             int32
-	MaxDecompressedMessageBytes int32
+	MaxDecompressedMessageBytes int32 // of a record; NoRecordLimit = any
 	LogAppendTime               bool  // message.timestamp.type=LogAppendTime
 	TimestampBeforeMaxMs        int64 // math.MaxInt64 = any
 	TimestampAfterMaxMs         int64 // math.MaxInt64 = any

@@ -217,6 +217,7 @@ func logConfig(t config.Topic) commitlog.Config {
 		RetentionBytes:         t.RetentionBytes,
 		FileDeleteDelayMs:      t.FileDeleteDelayMs,
 		MaxMessageBytes:        int(t.MaxMessageBytes),
+		MaxRecordBytes:         maxRecordBytes(t),
 		TimestampTypeAppend:    t.LogAppendTime,
 		Compression:            compression(t),
 		BeforeMaxMs:            t.TimestampBeforeMaxMs,
@@ -231,6 +232,13 @@ func logConfig(t config.Topic) commitlog.Config {
 		FlushMessages:          limited(t.FlushMessages),
 		FlushMs:                limited(max(t.FlushMs, 1)),
 	}
+}
+
+func maxRecordBytes(t config.Topic) int {
+	if t.MaxDecompressedMessageBytes == config.NoRecordLimit {
+		return 0 // and batches need not be opened for it
+	}
+	return int(t.MaxDecompressedMessageBytes)
 }
 
 // compression is how a topic stores batches.
