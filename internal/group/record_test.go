@@ -127,3 +127,15 @@ func TestPartitionOf(t *testing.T) {
 		}
 	}
 }
+
+// TestMark: a mark is a record of its own key that says nothing about any group.
+func TestMark(t *testing.T) {
+	s := &shard{c: &Coordinator{}, groups: map[string]*group{}}
+	mark := s.Mark()
+	if k, err := readOffsetKey(mark.Key); err != nil || len(k.group)+len(k.topic) > 0 || mark.Value != nil {
+		t.Errorf("key %+v, value %x, %v", k, mark.Value, err)
+	}
+	if err := s.Replay(mark); err != nil || len(s.groups) > 0 {
+		t.Errorf("groups %v, %v", s.groups, err)
+	}
+}

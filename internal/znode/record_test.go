@@ -41,6 +41,17 @@ func TestRecordBytes(t *testing.T) {
 	}
 }
 
+// TestMark: a mark is a transaction that changes nothing but the newest zxid.
+func TestMark(t *testing.T) {
+	s := &shard{c: &Coordinator{}, tree: newTree(), sessions: map[int64]*session{}, watches: watches{data: watchTable{}, child: watchTable{}}, mirror: newMirror("c")}
+	before, shown := len(s.tree.nodes), s.mirror.shown
+	mark := s.Mark()
+	mark.Offset = 41
+	if err := s.Replay(mark); err != nil || s.zxid != 42 || len(s.tree.nodes) != before || s.mirror.shown != shown {
+		t.Errorf("zxid %d, %d nodes, %v", s.zxid, len(s.tree.nodes), err)
+	}
+}
+
 // FuzzReplay replays anything: an error, or a tree that holds together, and never a panic.
 func FuzzReplay(f *testing.F) {
 	x := appendHeader(nil, header{metadata: noMetadataOffset})
