@@ -88,8 +88,9 @@ func (s *store) dropOldest(now time.Time, maxBytes, maxMs int64) (dropped Snapsh
 func (q *Quorum) SnapshotWanted() <-chan struct{} { return q.snapshotWanted }
 
 // WriteSnapshot stores a snapshot of all records below id.EndOffset, which emit passes on one by one, and deletes what it
-// makes superfluous. The Listener must have had the record before id.EndOffset, as the last of its batch. A snapshot that is
-// not newer than the newest is not written. An error leaves the quorum as it was, to be tried again at the next wish.
+// makes superfluous. The Listener must have been given the record before id.EndOffset, as the last of its batch; it need not be
+// through with that batch, and a busy one seldom is. A snapshot that is not newer than the newest is not written. An error leaves
+// the quorum as it was, to be tried again at the next wish.
 func (q *Quorum) WriteSnapshot(id SnapshotID, emit func(record func([]byte) error) error) error {
 	q.snapshotting.Lock()
 	defer q.snapshotting.Unlock()
@@ -99,12 +100,12 @@ func (q *Quorum) WriteSnapshot(id SnapshotID, emit func(record func([]byte) erro
 	}
 	index, at, ok := q.store.lookup(id.EndOffset)
 	q.mu.Lock()
-	delivered, bytes, highWatermark := q.delivered, q.sinceSnapshot, q.highWatermark
+	bytes, highWatermark := q.sinceSnapshot, q.highWatermark
 	voters := q.members.at(index)
 	q.mu.Unlock()
-	if !ok || at.epoch != id.Epoch || id.EndOffset > delivered {
+	if !ok || at.epoch != id.Epoch || id.EndOffset > highWatermark {
 		q.snapshotDone(0, false)
-		return fmt.Errorf("metadata snapshot %v: no batch of epoch %d that was delivered ends there", id, id.Epoch)
+		return fmt.Errorf("metadata snapshot %v: no batch of epoch %d that is committed ends there", id, id.Epoch)
 	}
 	taken := snapshot{id: id, index: index, timestamp: at.timestamp, voters: voters}
 	size, err := writeSnapshotFile(q.store.fs, q.store.dir, taken, emit)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -173,7 +175,7 @@ func TestSnapshotWishes(t *testing.T) {
 	})
 }
 
-// TestSnapshotMustEndAtABatch: an id that is not the end of a delivered batch of its epoch is refused; an old one is done.
+// TestSnapshotMustEndAtABatch: an id that is not the end of a committed batch of its epoch is refused; an old one is done.
 func TestSnapshotMustEndAtABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := newDisk(t)
@@ -192,6 +194,54 @@ func TestSnapshotMustEndAtABatch(t *testing.T) {
 			t.Errorf("snapshots %v", got)
 		}
 	})
+}
+
+// TestSnapshotOfABusyListener: whoever writes snapshots takes the state as the Listener has published it, while that is at work for
+// it still: with a listener that is never idle there would be no snapshot else, and the log would grow for ever.
+func TestSnapshotOfABusyListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newDisk(t)
+		busy := &busyListener{done: make(chan struct{})}
+		q, _, epoch := start(t, disk, func(o *Options) {
+			busy.recorder = o.Listener.(*recorder)
+			o.Listener, o.RetentionBytes = busy, 0
+		})
+		through := sync.OnceFunc(func() { close(busy.done) })
+		defer through()
+		busy.on.Store(true)
+		_, proposed, err := q.Propose(epoch, values("a", "b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		id := takeSnapshot(t, q, busy.recorder)
+		if got := names(t, disk, snapshotSuffix); !slices.Equal(got, []string{id.file()}) {
+			t.Errorf("snapshots %v, want %v alone", got, id)
+		}
+		through()
+		if err := <-proposed; err != nil {
+			t.Error(err)
+		}
+		propose(t, q, epoch, "c")
+		if _, state := busy.snapshot(); len(state) != 3 {
+			t.Errorf("state %q", state)
+		}
+	})
+}
+
+// busyListener publishes what it is given at once, and is not through with it before done is closed.
+type busyListener struct {
+	*recorder
+	on   atomic.Bool
+	done chan struct{}
+}
+
+func (l *busyListener) Commit(base kafka.Offset, epoch kafka.Epoch, timestamp int64, records [][]byte) error {
+	err := l.recorder.Commit(base, epoch, timestamp, records)
+	if l.on.Load() {
+		<-l.done
+	}
+	return err
 }
 
 // TestSnapshotOnAFullDisk: it fails alone, leaves nothing behind, and works when there is space.
