@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -147,6 +148,43 @@ func TestAutoJoin(t *testing.T) {
 		w.propose(leader, epoch, "b")
 		w.agreed("a", "b")
 	})
+}
+
+// TestEndpointsOfWhomAllNeed: a voter that listens elsewhere than before, and without which there is no majority, is found: it says
+// where it is. Both orders of who has more entries lead to a leader, and then the voter set says it too.
+func TestEndpointsOfWhomAllNeed(t *testing.T) {
+	for _, ahead := range []bool{false, true} {
+		t.Run(fmt.Sprintf("ahead=%t", ahead), func(t *testing.T) {
+			inWorld(t, 3, func(w *world) {
+				w.start(1, 2, 3)
+				leader, epoch := w.leader()
+				moved := w.other(leader)
+				w.propose(leader, epoch, "a")
+				w.agreed("a")
+				last := w.nodes[6-leader.self.ID-moved.self.ID]
+				w.stop(last.self.ID)
+				if ahead {
+					w.propose(leader, epoch, "b")
+					w.stop(leader.self.ID)
+					w.start(last.self.ID)
+					last = leader
+				}
+				w.kill(moved.self.ID)
+				w.move(moved, Endpoint{Name: "CONTROLLER", Host: "elsewhere", Port: 1})
+				w.start(moved.self.ID)
+				w.await("the new endpoint", 20*time.Second, func() bool {
+					for _, m := range w.nodes {
+						if q, _ := m.running(); q != nil && m != last {
+							if v, _ := find(q.Status().VoterSet, moved.self); !sameVoter(v, moved.self) {
+								return false
+							}
+						}
+					}
+					return true
+				})
+			})
+		})
+	}
 }
 
 // TestEndpointsOfAFollower: a follower that listens elsewhere than before has the leader write it down.

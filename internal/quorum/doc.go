@@ -53,7 +53,8 @@
 //     committed entry on, never from its log end: below that no log differs from the leader's.
 //   - A voter that was removed may never hear of it, since its leader no longer speaks to it. A voter that hears of no leader for
 //     a while therefore fetches, as an observer does.
-//   - A voter set may name somebody as leader's peer before it is known here; who sends messages says where it listens.
+//   - A voter set may name somebody as leader's peer before it is known here, or have a voter listen where it did before; who sends
+//     messages says where it listens.
 //   - Raft's snapshot message carries a name. The file is fetched first and raft is told when it is whole. A leader that hears
 //     nothing for an election timeout tells again; a follower that is still fetching does not mind.
 //   - A sole voter is not ticked. It campaigns at once and nobody can depose it, so an idle quorum of one has no timer but that

@@ -98,7 +98,11 @@ func (f *follower) hangUp() {
 // candidates are the addresses where somebody may know the leader.
 func (q *Quorum) candidates() (addresses []string) {
 	q.mu.Lock()
-	voters := q.members.newest().voters
+	var voters []Voter
+	for _, v := range q.members.newest().voters {
+		now, _ := q.nameLocked(raftID(v.DirID))
+		voters = append(voters, now)
+	}
 	q.mu.Unlock()
 	for _, v := range voters {
 		if a, ok := q.address(v); ok && v.DirID != q.self.DirID {

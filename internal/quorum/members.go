@@ -67,15 +67,16 @@ func byRaftID(voters []Voter, id uint64) (Voter, bool) {
 	return Voter{}, false
 }
 
-// nameLocked returns who raft's id is: a voter, or somebody that a newer voter set than ours may name.
+// nameLocked returns who raft's id is: a voter, or somebody that a newer voter set than ours may name. Where one listens it knows
+// best itself.
 func (q *Quorum) nameLocked(id uint64) (Voter, bool) {
 	if id == 0 {
 		return Voter{}, false
 	}
-	if v, ok := byRaftID(q.members.newest().voters, id); ok {
+	if v, ok := byRaftID(q.strangers, id); ok {
 		return v, true
 	}
-	if v, ok := byRaftID(q.strangers, id); ok {
+	if v, ok := byRaftID(q.members.newest().voters, id); ok {
 		return v, true
 	}
 	return q.guide, q.guide.ID != kafka.NoNode && raftID(q.guide.DirID) == id

@@ -159,7 +159,7 @@ type Quorum struct {
 	replaced      bool         // there is a snapshot whose state the Listener has not had
 	events        []event      // for the Listener, in order
 	members       members
-	strangers     []Voter // who sent messages and is in no voter set that is known here, the oldest first
+	strangers     []Voter // who sent messages, and the voter set that is known here does not name it or has it listen elsewhere; the oldest first
 	guide         Voter   // the leader as an answer to Fetch told it
 	arrivals      []arrival
 	arrivalBytes  int

@@ -182,12 +182,13 @@ func (q *Quorum) match(id uint64) (index uint64) {
 }
 
 // meet remembers who sends messages, so that raft's answers find the way: a voter that was added lately may lead before its
-// voter set has come here.
+// voter set has come here, and one that listens elsewhere than before has to be elected, or to elect, before a voter set can say so.
 func (q *Quorum) meet(from Voter, status raft.BasicStatus) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	id := raftID(from.DirID)
-	if _, ok := byRaftID(q.members.newest().voters, id); ok {
+	if v, ok := byRaftID(q.members.newest().voters, id); ok && sameVoter(v, from) {
+		q.strangers = slices.DeleteFunc(q.strangers, func(v Voter) bool { return raftID(v.DirID) == id })
 		return
 	}
 	for i, v := range q.strangers {
@@ -205,11 +206,11 @@ func (q *Quorum) meet(from Voter, status raft.BasicStatus) {
 	}
 }
 
-// forgetStrangersLocked drops those that the voter set names by now.
+// forgetStrangersLocked drops those that the voter set names by now, as they are.
 func (q *Quorum) forgetStrangersLocked() {
 	kept := q.strangers[:0]
 	for _, v := range q.strangers {
-		if _, ok := byRaftID(q.members.newest().voters, raftID(v.DirID)); !ok {
+		if known, ok := byRaftID(q.members.newest().voters, raftID(v.DirID)); !ok || !sameVoter(known, v) {
 			kept = append(kept, v)
 		}
 	}
