@@ -2,6 +2,7 @@ package node
 
 import (
 	"moldau/internal/metadata"
+	"moldau/internal/quorum"
 	"moldau/internal/replica"
 )
 
@@ -15,3 +16,6 @@ func (n *Node) Partitions() []*replica.Partition {
 	}
 	return n.replicas.Partitions()
 }
+
+// Quorum is the metadata quorum as this node sees it. Valid once Start has returned.
+func (n *Node) Quorum() quorum.Status { return n.quorum.Status() }

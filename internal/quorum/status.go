@@ -4,6 +4,7 @@ import "moldau/internal/kafka"
 
 // Status is what DescribeQuorum tells.
 type Status struct {
+	Self          Voter        // this node, as it is known in the quorum
 	LeaderID      kafka.NodeID // -1 if unknown
 	Epoch         kafka.Epoch
 	HighWatermark kafka.Offset
@@ -27,7 +28,7 @@ type Replica struct {
 // Status returns the state of the quorum as this node sees it.
 func (q *Quorum) Status() Status {
 	now := q.o.Now().UnixMilli()
-	s := Status{LogStart: q.store.log.LogStart(), LogEnd: q.store.log.LogEnd(), LatestID: q.store.newestSnapshot().id}
+	s := Status{Self: q.self, LogStart: q.store.log.LogStart(), LogEnd: q.store.log.LogEnd(), LatestID: q.store.newestSnapshot().id}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s.LeaderID, s.Epoch, s.HighWatermark = q.leader.ID, q.epoch, q.highWatermark

@@ -5,7 +5,7 @@ type Promise string
 
 // The promises, each with the file that checks it.
 const (
-	ackedStay    Promise = "acked stay"     // check_acked.go
+	ackedStay    Promise = "acked stay"     // check_acked.go, check_votes.go
 	sameReplicas Promise = "same replicas"  // check_replicas.go
 	oneLeader    Promise = "one leader"     // check_leader.go
 	withinBounds Promise = "within bounds"  // check_bounds.go, check_watermark.go, check_durable.go

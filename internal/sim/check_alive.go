@@ -25,6 +25,15 @@ func (c *course) quiet() {
 		c.checkReplicas()
 	}
 	c.check("registrar", time.Now().Add(patience), "producer ids", func(ctx context.Context, checker *client) { checker.checkIDs(ctx) })
+	if c.plan.elects() && !c.broken() {
+		c.seeControllers()
+		c.check("scrutineer", time.Now().Add(patience), "the voters", func(ctx context.Context, checker *client) {
+			(&registrar{checker, c.plan, c.controllers}).checkVotes(ctx)
+		})
+	}
+	if len(c.hosts) > 1 && !c.broken() {
+		c.checkVoters()
+	}
 	if c.plan.Group {
 		c.check("auditor", time.Now().Add(patience), "the group", func(ctx context.Context, checker *client) { checker.checkGroup(ctx) })
 	}

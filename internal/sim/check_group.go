@@ -13,6 +13,7 @@ type committedOffset struct {
 // generationOf is what is known of one generation.
 type generationOf struct {
 	owners map[int32]string // member ids by partition
+	kept   map[int32]string // who owned it when the generation began, and went on
 }
 
 // nextCommit returns the number to commit next for a partition.
@@ -52,16 +53,42 @@ func (h *History) assigned(generation int32, member string, partitions []int32) 
 	defer h.mu.Unlock()
 	h.generation = max(h.generation, generation)
 	h.answers++
-	g := h.generations[generation]
-	if g == nil {
-		g = &generationOf{owners: make(map[int32]string)}
-		h.generations[generation] = g
-	}
+	g := h.generationLocked(generation)
 	for _, p := range partitions {
 		if other, taken := g.owners[p]; taken && other != member && h.losses == 0 {
 			h.faultLocked(oneOwner, "generation %d gave partition %d to %s and to %s", generation, p, other, member)
 		}
 		g.owners[p] = member
+		h.checkKeptLocked(generation, p)
+	}
+}
+
+func (h *History) generationLocked(generation int32) *generationOf {
+	g := h.generations[generation]
+	if g == nil {
+		g = &generationOf{owners: make(map[int32]string), kept: make(map[int32]string)}
+		h.generations[generation] = g
+	}
+	return g
+}
+
+// kept records what a cooperative member that is in a generation owned until it heard of its part: it did not stop for others.
+func (h *History) kept(generation int32, member string, partitions []int32) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := h.generationLocked(generation)
+	for _, p := range partitions {
+		g.kept[p] = member
+		h.checkKeptLocked(generation, p)
+	}
+}
+
+// checkKeptLocked: what a member of a generation still owned when that began is its own in it, or nobody's.
+func (h *History) checkKeptLocked(generation, partition int32) {
+	g := h.generations[generation]
+	keeper, kept := g.kept[partition]
+	if owner, owned := g.owners[partition]; kept && owned && owner != keeper && h.losses == 0 {
+		h.faultLocked(oneOwner, "generation %d gave partition %d to %s while %s owned it", generation, partition, owner, keeper)
 	}
 }
 

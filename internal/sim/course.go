@@ -69,17 +69,18 @@ func (o *Outcome) Void() string {
 // course is one run: a node or a cluster, clients, faults, and at the end a quiet time in which everything must work and all that was
 // promised must be there.
 type course struct {
-	plan    Plan
-	options Options
-	world   *World
-	network *Network
-	hosts   []*Host
-	topics  *catalogue
-	history *History
-	rng     *rand.Rand // of this round
-	clients *crew
-	calm    bool // nothing is to go wrong any more
-	out     Outcome
+	plan        Plan
+	options     Options
+	world       *World
+	network     *Network
+	hosts       []*Host
+	topics      *catalogue
+	history     *History
+	rng         *rand.Rand // of this round
+	clients     *crew
+	controllers *controllers
+	calm        bool // nothing is to go wrong any more
+	out         Outcome
 
 	images     images
 	watermarks watermarks
@@ -117,6 +118,10 @@ var features = []struct {
 	{"configure", func(p *Plan) { p.Configure = false }},
 	{"idle", func(p *Plan) { p.Idle = false }},
 	{"late", func(p *Plan) { p.Late = false }},
+	{"cooperative", func(p *Plan) { p.Cooperative = false }},
+	{"voting", func(p *Plan) { p.Voting = false }},
+	{"auto-join", func(p *Plan) { p.AutoJoin = false }},
+	{"topic-ids", func(p *Plan) { p.TopicIDs = false }},
 	{"dirs", func(p *Plan) { p.Dirs = 1 }},
 	{"observers", func(p *Plan) { p.Nodes = max(p.Voters, p.Replicas) }},
 }
@@ -142,7 +147,7 @@ func Run(seed uint64, o Options) Outcome {
 	w := NewWorld(seed)
 	w.whole = o.Whole
 	c := &course{
-		plan: plan, options: o, world: w, network: NewNetwork(w), topics: newCatalogue(partitions), clients: &crew{}, out: Outcome{Plan: plan},
+		plan: plan, options: o, world: w, network: NewNetwork(w), topics: newCatalogue(partitions), clients: &crew{}, controllers: newControllers(plan.Nodes), out: Outcome{Plan: plan},
 		images:     images{sums: make(map[kafka.Offset][sha256.Size]byte), by: make(map[kafka.Offset]string), last: make(map[*life]kafka.Offset)},
 		watermarks: make(watermarks), committed: committed{to: make(map[seat]kafka.Offset)},
 	}
@@ -151,11 +156,8 @@ func Run(seed uint64, o Options) Outcome {
 		o.Alter(&plan)
 	}
 	for place := range plan.Nodes {
-		h, err := NewHost(w, c.network, kafka.NodeID(place+1), hostName(place), plan.properties(place), o.Logger)
-		if err != nil {
-			c.fail(sound, "%v", err)
-			break
-		}
+		properties := func() string { return plan.properties(place, c.controllers.allPorts()) }
+		h := NewHost(w, c.network, kafka.NodeID(place+1), hostName(place), properties, o.Logger)
 		if o.Wrap != nil {
 			h.wrap = o.Wrap
 		}
@@ -230,6 +232,7 @@ func (c *course) steps(n int) {
 		if i%64 == 0 {
 			c.checkImages()
 			c.checkWatermarks()
+			c.seeControllers()
 		}
 	}
 }
@@ -380,7 +383,7 @@ func (c *course) hire() {
 	}
 	if c.plan.Group {
 		for i := range 3 {
-			m := &member{client: c.client(fmt.Sprintf("member%d", i)), late: c.plan.Late}
+			m := &member{client: c.client(fmt.Sprintf("member%d", i)), late: c.plan.Late, cooperative: c.plan.Cooperative}
 			if i == 0 {
 				m.instance = m.name
 			}
@@ -389,6 +392,9 @@ func (c *course) hire() {
 	}
 	if c.plan.Move {
 		work(func(ctx context.Context) { c.client("mover").move(ctx, c.plan) })
+	}
+	if c.plan.elects() {
+		work((&registrar{c.client("operator"), c.plan, c.controllers}).run)
 	}
 	if c.plan.Configure {
 		work(func(ctx context.Context) { c.client("tuner").configure(ctx, c.plan) })

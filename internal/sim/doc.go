@@ -15,7 +15,7 @@
 // Goroutines: everything runs inside one synctest bubble. The driver is the test's own goroutine.
 //
 // Files: world.go (driver), network.go, disk.go, host.go (start, stop, kill, power loss), plan.go (what a seed draws), course.go (one
-// run from start to verdict), faults.go and faults_disk.go (each kind of harm), crew.go, client.go and client_route.go (who works, and
+// run from start to verdict), faults.go, faults_disk.go and faults_votes.go (each kind of harm), crew.go, client.go and client_route.go (who works, and
 // whom they ask), work_*.go (what they do), history.go (what they were told), check.go and check_*.go (one promise each),
 // shrink.go (smaller runs that fail the same way).
 // bugs_test.go has the planted bugs.
@@ -26,6 +26,7 @@
 //     built without the tag, runs the same tests again with it, so that plain "go test ./..." is enough.
 //   - Go cannot kill a goroutine: a dead node's seams fail for ever, what it still writes goes to a disk that nobody
 //     reads again, and the driver waits until its goroutines have left.
+//   - What nodes draw at random they draw from crypto/rand, which testing/cryptotest makes follow from the seed.
 //   - One release may wake several goroutines, whose order is the scheduler's. It is the same each time with one
 //     processor, no collection of garbage but at the driver's will, no select that picks among ready cases and no iteration over a map. What is left
 //     is Go's own preemption after 10 ms without a switch, which takes a machine that is overloaded: 3 of 2,000 runs.

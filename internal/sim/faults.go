@@ -34,12 +34,18 @@ const (
 	Rolling   // every node is stopped and started, one after the other
 	Wipe      // a node that only observes the quorum comes back with empty disks
 	Rot       // a byte of an old segment of one node changes
+	LostVote  // a voter comes back without its term and vote, without its metadata log, or with empty disks
+	OtherPort // a controller comes back and listens elsewhere
 	faultKinds
 )
 
+// firstLater is the first kind that Plan.add draws.
+const firstLater = LostVote
+
 func (f Fault) String() string {
 	return [...]string{"clean stop", "kill", "power loss", "reset", "half-open connection", "slow peer", "slow disk", "full disk", "disk error",
-		"side file", "clock step", "cut", "flap", "isolation", "majority", "blackout", "rolling restart", "wiped disk", "bit rot"}[f]
+		"side file", "clock step", "cut", "flap", "isolation", "majority", "blackout", "rolling restart", "wiped disk", "bit rot", "lost vote",
+		"other port"}[f]
 }
 
 // fits tells whether a kind of harm means something in a plan, and leaves what was promised possible.
@@ -52,9 +58,13 @@ func (f Fault) fits(p Plan) bool {
 	case FullDisk:
 		return p.Nodes == 1
 	case Wipe: // what is acked is on two disks at least
-		return p.Voters < p.Nodes && p.Replicas == 3 && p.MinISR == 2
+		return p.Voters < p.Nodes && p.wipes()
 	case Rot: // where the damage is has to be known to whoever repairs it
 		return p.Replicas == 3 && !p.Compact && !p.Move
+	case LostVote: // the others are a majority
+		return p.Voters > 2
+	case OtherPort: // who looks for controllers is told where they are by the voter set
+		return p.Voting && p.Voters > 1
 	}
 	return true
 }
@@ -98,6 +108,10 @@ func (c *course) strike(f Fault) {
 		}
 	case Wipe:
 		c.wipe()
+	case LostVote:
+		c.loseVote()
+	case OtherPort:
+		c.relisten()
 	case Reset:
 		for range 1 + rng.IntN(3) {
 			c.network.Reset(rng)
@@ -121,8 +135,10 @@ func (c *course) strike(f Fault) {
 	}
 }
 
-// several tells whether a kind of harm strikes several nodes, each of which counts.
-func (f Fault) several() bool { return f == Majority || f == Blackout || f == Rolling }
+// several tells whether a kind of harm looks for those that it strikes, each of which counts.
+func (f Fault) several() bool {
+	return f == Majority || f == Blackout || f == Rolling || f == LostVote || f == OtherPort
+}
 
 // hit counts a fault, with whether something was under way where it strikes.
 func (c *course) hit(f Fault, h *Host) { c.out.count(f, c.world.Busy(h.name)) }
@@ -140,7 +156,7 @@ func (c *course) stop(h *Host) {
 // wipe gives a node that has no vote empty disks. Everything that it has is also elsewhere.
 func (c *course) wipe() {
 	h := c.hosts[c.plan.Voters+c.rng.IntN(c.plan.Nodes-c.plan.Voters)]
-	if !c.spare(h, func(string) bool { return true }) {
+	if c.plan.Voting && !c.dispensable(h) || !c.spare(h, func(string) bool { return true }) {
 		return
 	}
 	if h.life != nil {

@@ -65,11 +65,15 @@ func (c *course) trouble() *trouble {
 	return &trouble{kind: kinds[c.rng.IntN(len(kinds))], path: paths[c.rng.IntN(len(paths))], nth: 1 + c.rng.IntN(30)}
 }
 
-// damage takes away, cuts or garbles a file of a partition that can be made anew from the log, on a disk that nobody uses.
+// damage takes away, cuts or garbles a file of a partition that can be made anew from the log or the journal, on a disk that nobody
+// uses.
 func (c *course) damage(h *Host) {
 	endings := []string{".index", ".timeindex", "leader-epoch-checkpoint"}
 	if c.plan.RetainBytes == 0 && !c.plan.DeleteRecords && !c.plan.Compact {
 		endings = append(endings, ".snapshot") // what is only there is not in the log any more otherwise
+	}
+	if c.plan.TopicIDs {
+		endings = append(endings, "partition.metadata")
 	}
 	ending := endings[c.rng.IntN(len(endings))]
 	path := c.pick(h, func(name string) bool { return strings.HasSuffix(name, ending) })

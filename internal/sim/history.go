@@ -32,6 +32,7 @@ type History struct {
 	numbers  map[string]int        // of clients, for porcupine
 	races    []porcupine.Operation // creations and deletions of one topic
 	losses   int                   // power losses under the weaker promise
+	ballots  map[voter]*ballot
 
 	generation  int32 // of the group, the highest that somebody has a part of
 	generations map[int32]*generationOf
@@ -74,7 +75,7 @@ func NewHistory(plan Plan, tell func(Broken)) *History {
 	return &History{
 		fleet: plan.Nodes > 1, lazy: plan.Lazy, retainBytes: plan.RetainBytes, recordBytes: recordBytes, tell: tell,
 		attempts: make(map[string]bool), logs: make(map[Partition]*told), owners: make(map[int64]string),
-		gone: make(map[kafka.TopicID]fate), ordered: make(map[string]bool),
+		gone: make(map[kafka.TopicID]fate), ordered: make(map[string]bool), ballots: make(map[voter]*ballot),
 		numbers: make(map[string]int), generations: make(map[int32]*generationOf), commits: make(map[int32]*committedOffset),
 	}
 }

@@ -21,7 +21,7 @@ type Host struct {
 	network *Network
 	name    string
 	id      kafka.NodeID
-	config  *config.Config
+	config  func() (*config.Config, error) // its server.properties, as they are now
 	mem     *vfs.Mem
 	logger  *slog.Logger
 	wrap    func(vfs.FS) vfs.FS // what lies between the node and its disk: nothing, or a planted bug
@@ -44,23 +44,27 @@ type life struct {
 	gone    chan struct{}      // closed when Stop has
 }
 
-// NewHost returns a machine with an empty disk. properties is its server.properties.
-func NewHost(w *World, n *Network, id kafka.NodeID, name, properties string, logger *slog.Logger) (*Host, error) {
-	c, _, err := config.Load(config.Source{File: name, Text: []byte(properties)})
-	if err != nil {
-		return nil, err
+// NewHost returns a machine with an empty disk. properties is its server.properties, read at each start.
+func NewHost(w *World, n *Network, id kafka.NodeID, name string, properties func() string, logger *slog.Logger) *Host {
+	load := func() (*config.Config, error) {
+		c, _, err := config.Load(config.Source{File: name, Text: []byte(properties())})
+		return c, err
 	}
 	mem := vfs.NewMem()
 	mem.SetNow(time.Now)
-	return &Host{world: w, network: n, id: id, name: name, config: c, mem: mem, logger: logger, wrap: func(fs vfs.FS) vfs.FS { return fs }}, nil
+	return &Host{world: w, network: n, id: id, name: name, config: load, mem: mem, logger: logger, wrap: func(fs vfs.FS) vfs.FS { return fs }}
 }
 
 // Start starts a process; Started tells when it serves.
 func (h *Host) Start() error {
 	l := &life{dead: make(chan struct{}), settled: make(chan struct{}), gone: make(chan struct{})}
 	l.disk = newDisk(h.world, h.name, h.mem, l.dead)
+	cfg, err := h.config()
+	if err != nil {
+		return fmt.Errorf("configuration of %s: %w", h.name, err)
+	}
 	n, err := node.Build(node.Options{
-		Config: h.config, Logger: h.logger, FS: h.wrap(l.disk.fs), Listen: h.network.Listen(h.name), Dial: h.network.Dial(h.name), Now: h.now,
+		Config: cfg, Logger: h.logger, FS: h.wrap(l.disk.fs), Listen: h.network.Listen(h.name), Dial: h.network.Dial(h.name), Now: h.now,
 		Hostname: func() (string, error) { return h.name, nil },
 	})
 	if err != nil {

@@ -31,6 +31,10 @@ type Plan struct {
 	Configure     bool  // settings of topics change
 	Idle          bool  // a topic that nobody writes to
 	Late          bool  // requests arrive that are of the past
+	Cooperative   bool  // members of the group give up only what others are to have (KIP-429)
+	Voting        bool  // every node is a controller, and voters of the metadata quorum come and go
+	AutoJoin      bool  // controller.quorum.auto.join.enable: who has lost its vote asks for one by itself
+	TopicIDs      bool  // partition.metadata is one of the side files that are harmed
 	Faults        []Fault
 }
 
@@ -57,7 +61,7 @@ func Draw(rng *rand.Rand) Plan {
 	} else {
 		p.Move = one(3)
 	}
-	for f := range faultKinds {
+	for f := range firstLater {
 		if f.fits(p) && one(3) {
 			p.Faults = append(p.Faults, f)
 		}
@@ -70,9 +74,20 @@ func Draw(rng *rand.Rand) Plan {
 
 // add draws what came later, from a source of its own: the seeds that do without it do what they did before.
 func (p *Plan) add(rng *rand.Rand) {
-	idle, late := rng.IntN(3) > 0, rng.IntN(2) == 0
+	one := func(in int) bool { return rng.IntN(in) == 0 }
+	idle, late := rng.IntN(3) > 0, one(2)
 	p.Idle = idle && p.Nodes > 1
 	p.Late = late && (p.Group || p.Nodes > 1)
+	cooperative, voting, autoJoin, topicIDs := one(2), one(4), one(3), one(2)
+	p.Cooperative = p.Group && cooperative
+	p.Voting = p.Nodes > 1 && voting
+	p.AutoJoin = !p.Voting && p.Voters > 1 && autoJoin
+	p.TopicIDs = p.has(SideFile) && topicIDs
+	for f := firstLater; f < faultKinds; f++ {
+		if drawn := one(2); drawn && f.fits(*p) {
+			p.Faults = append(p.Faults, f)
+		}
+	}
 }
 
 // PlanOf is the plan that a seed draws.
@@ -90,6 +105,15 @@ func (p Plan) deadly() bool {
 // has tells whether a kind of fault is in the plan.
 func (p Plan) has(f Fault) bool { return slices.Contains(p.Faults, f) }
 
+// controls tells whether the node at a place can have a vote.
+func (p Plan) controls(place int) bool { return p.Voting || place < p.Voters }
+
+// elects tells whether the voter set changes.
+func (p Plan) elects() bool { return p.Voting || p.has(LostVote) }
+
+// wipes tells whether all disks of one node may be empty: what is acked is on two nodes at least.
+func (p Plan) wipes() bool { return p.Replicas == 3 && p.MinISR == 2 }
+
 // hostName is the machine of the node with an id, which is its place plus one.
 func hostName(place int) string { return fmt.Sprintf("n%d", place+1) }
 
@@ -102,8 +126,8 @@ func (p Plan) brokers() []string {
 	return all
 }
 
-// properties is the configuration of one node.
-func (p Plan) properties(place int) string {
+// properties is the configuration of one node. The controllers listen at these ports now.
+func (p Plan) properties(place int, controllers []int) string {
 	host := hostName(place)
 	s := fmt.Sprintf(`node.id=%[2]d
 controller.listener.names=CONTROLLER
@@ -117,16 +141,24 @@ producer.id.expiration.ms=2000000000
 log.message.timestamp.after.max.ms=1000000000
 log.dirs=%[3]s
 `, host, place+1, strings.Join(p.dirs(), ","))
-	if place < p.Voters {
-		s += fmt.Sprintf("process.roles=broker,controller\nlisteners=PLAINTEXT://%[1]s:9092,CONTROLLER://%[1]s:9093\n", host)
+	if p.controls(place) {
+		s += fmt.Sprintf("process.roles=broker,controller\nlisteners=PLAINTEXT://%[1]s:9092,CONTROLLER://%[1]s:%[2]d\n", host, controllers[place])
 	} else {
 		s += fmt.Sprintf("process.roles=broker\nlisteners=PLAINTEXT://%s:9092\n", host)
 	}
-	var voters []string
+	var voters, bootstrap []string
 	for other := range p.Voters {
-		voters = append(voters, fmt.Sprintf("%d@%s:9093", other+1, hostName(other)))
+		address := fmt.Sprintf("%s:%d", hostName(other), controllers[other])
+		voters, bootstrap = append(voters, fmt.Sprintf("%d@%s", other+1, address)), append(bootstrap, address)
 	}
-	s += "controller.quorum.voters=" + strings.Join(voters, ",") + "\n"
+	if p.Voting {
+		s += "controller.quorum.bootstrap.servers=" + strings.Join(bootstrap, ",") + "\n"
+	} else {
+		s += "controller.quorum.voters=" + strings.Join(voters, ",") + "\n"
+	}
+	if p.AutoJoin {
+		s += "controller.quorum.auto.join.enable=true\n"
+	}
 	if p.Nodes > 1 {
 		s += "replica.lag.time.max.ms=2000\nbroker.session.timeout.ms=3000\nbroker.heartbeat.interval.ms=500\n"
 		s += "initial.broker.registration.timeout.ms=3600000\n" // the others may be down for as long as the seed likes
@@ -137,7 +169,7 @@ log.dirs=%[3]s
 	if p.Group {
 		s += fmt.Sprintf("group.initial.rebalance.delay.ms=200\noffsets.topic.num.partitions=2\noffsets.topic.replication.factor=%d\n", p.Replicas)
 	}
-	if p.Group && p.has(Wipe) { // what is committed is on two disks at least, too
+	if p.Group && (p.has(Wipe) || p.has(LostVote)) { // what is committed is on two disks at least, too
 		s += "min.insync.replicas=2\n"
 	}
 	if p.Lazy {

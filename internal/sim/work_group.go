@@ -3,9 +3,8 @@ package sim
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,12 +16,13 @@ const theGroup = "readers"
 // member takes part in a group: it joins, commits numbers for what it owns, and leaves or falls silent now and then.
 type member struct {
 	*client
-	instance   string // group.instance.id; "": it is no static member
-	id         string
-	generation int32
-	owned      []int32
-	in         bool   // it has its part of the generation
-	part       string // the id under which it had its part of that generation, "" if it had none
+	instance    string // group.instance.id; "": it is no static member
+	cooperative bool   // it keeps what it owns while the group balances anew, until that goes to another (KIP-429)
+	id          string
+	generation  int32
+	owned       []int32
+	in          bool   // it has its part of the generation
+	part        string // the id under which it had its part of that generation, "" if it had none
 
 	late    bool  // its requests may be
 	earlier int32 // a generation that it had a part of under the same id, 0 if there is none
@@ -37,12 +37,14 @@ func (m *member) run(ctx context.Context) {
 			continue
 		}
 		switch n := m.rng.IntN(80); {
+		case !m.in && m.cooperative && len(m.owned) > 0 && n < 40:
+			m.commit(ctx, m.owned[n%len(m.owned)]) // it goes on with what it has
 		case !m.in:
 			m.join(ctx)
 		case n == 0:
 			m.leave(ctx)
 		case n == 1:
-			m.id, m.in = "", false // it is gone without a word, and another comes in its place
+			m.lose() // it is gone without a word, and another comes in its place
 		case n < 20:
 			m.beat(ctx)
 		case n < 65 && len(m.owned) > 0:
@@ -61,12 +63,15 @@ func (m *member) told(err error) bool {
 	case errors.Is(err, kerr.RebalanceInProgress):
 		m.in = false
 	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err, kerr.FencedInstanceID):
-		m.id, m.in = "", false
+		m.lose()
 	case errors.Is(err, kerr.UnknownServerError):
 		m.history.fault(sound, "%s: %v", m.name, err)
 	}
 	return false
 }
+
+// lose is what a member does that is none any more: what it owned is another's.
+func (m *member) lose() { m.id, m.in, m.owned = "", false, nil }
 
 // owner is who owns the member's partitions: a static member that comes back has them under another id in the same generation.
 func (m *member) owner() string {
@@ -104,6 +109,9 @@ func (m *member) join(ctx context.Context) {
 	req.Version, req.Group, req.ProtocolType, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 9, theGroup, "consumer", 6000, 2000
 	p := kmsg.NewJoinGroupRequestProtocol()
 	p.Name = "shares"
+	if m.cooperative {
+		p.Metadata = claim{m.generation, m.owned}.bytes()
+	}
 	req.Protocols = append(req.Protocols, p)
 	req.MemberID, req.InstanceID = m.id, m.static()
 	code := func(r *kmsg.JoinGroupResponse) int16 { return r.ErrorCode }
@@ -129,31 +137,24 @@ func (m *member) sync(ctx context.Context, joined *kmsg.JoinGroupResponse) {
 	req.Version, req.Group, req.MemberID, req.Generation = 5, theGroup, m.id, m.generation
 	req.InstanceID = m.static()
 	req.ProtocolType, req.Protocol = joined.ProtocolType, joined.Protocol
-	var ids []string
-	for _, other := range joined.Members {
-		ids = append(ids, other.MemberID)
-	}
-	slices.Sort(ids)
-	for i, id := range ids {
-		var part []string
-		for p := i; p < partitions; p += len(ids) {
-			part = append(part, strconv.Itoa(p))
-		}
+	parts := deal(joined.Members, m.cooperative)
+	for _, id := range slices.Sorted(maps.Keys(parts)) {
 		a := kmsg.NewSyncGroupRequestGroupAssignment()
-		a.MemberID, a.MemberAssignment = id, []byte(strings.Join(part, ","))
+		a.MemberID, a.MemberAssignment = id, []byte(list(parts[id]))
 		req.GroupAssignment = append(req.GroupAssignment, a)
 	}
 	resp, err := send(ctx, m.client, &req, func(r *kmsg.SyncGroupResponse) int16 { return r.ErrorCode })
 	if !m.told(err) {
 		return
 	}
-	m.owned = m.owned[:0]
-	for text := range strings.SplitSeq(string(resp.MemberAssignment), ",") {
-		if n, err := strconv.Atoi(text); err == nil {
-			m.owned = append(m.owned, int32(n))
-		}
-	}
+	kept := m.owned
+	m.owned = unlist(string(resp.MemberAssignment))
 	m.in, m.part = true, m.id
+	if m.cooperative {
+		m.history.kept(m.generation, m.owner(), kept)
+		// What it has given up can be another's in the next generation, for which it asks at once.
+		m.in = !slices.ContainsFunc(kept, func(p int32) bool { return !slices.Contains(m.owned, p) })
+	}
 	m.history.assigned(m.generation, m.owner(), m.owned)
 	m.world.Note("%s owns %v in generation %d", m.name, m.owned, m.generation)
 }
@@ -172,7 +173,7 @@ func (m *member) leave(ctx context.Context) {
 	req.Members = []kmsg.LeaveGroupRequestMember{{MemberID: m.id, InstanceID: m.static()}}
 	_, err := send(ctx, m.client, &req, func(r *kmsg.LeaveGroupResponse) int16 { return r.ErrorCode })
 	m.told(err)
-	m.id, m.in = "", false
+	m.lose()
 }
 
 func (m *member) commit(ctx context.Context, partition int32) {
