@@ -15,8 +15,8 @@ import (
 
 const verdictMark = "VERDICT "
 
-// runTimeout is how long one run may take. It is some seconds on a quiet machine.
-const runTimeout = 5 * time.Minute
+// runTimeout is how long one run may take. It is some seconds on a quiet machine, and minutes of seven nodes on one that is overloaded.
+const runTimeout = 15 * time.Minute
 
 func tellVerdict(o Outcome) {
 	o.Trace = nil
