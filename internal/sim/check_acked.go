@@ -28,8 +28,8 @@ func (h *History) acked(p Partition, base kafka.Offset, values []string, by stri
 }
 
 // read records what a consumer saw: the same place holds the same value for ever, below a watermark that never falls, and
-// nothing that nobody sent. known is what was known before the request was sent.
-func (h *History) read(p Partition, known knowledge, got []record, highWatermark kafka.Offset) {
+// nothing that nobody sent. known is what was known before the request was sent, epoch the one whose leader was asked.
+func (h *History) read(p Partition, known knowledge, epoch kafka.Epoch, got []record, highWatermark kafka.Offset) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.ofLocked(p)
@@ -39,7 +39,7 @@ func (h *History) read(p Partition, known knowledge, got []record, highWatermark
 	}
 	t.highWatermark = max(t.highWatermark, highWatermark)
 	h.answers++
-	h.checkBoundsLocked(p, known, got)
+	h.checkBoundsLocked(p, known, epoch, got)
 	h.checkBytesLocked(p, t, got)
 	for _, r := range got {
 		if r.offset >= highWatermark {

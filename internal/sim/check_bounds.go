@@ -6,6 +6,7 @@ import "moldau/internal/kafka"
 type knowledge struct {
 	highWatermark kafka.Offset
 	cut           kafka.Offset
+	cutIn         kafka.Epoch // of the leader that has confirmed it
 	deleted       bool
 	losses        int
 }
@@ -14,7 +15,7 @@ func (h *History) knowledge(p Partition) knowledge {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.ofLocked(p)
-	return knowledge{highWatermark: t.highWatermark, cut: t.cut, deleted: h.gone[p.id] == deleted, losses: h.losses}
+	return knowledge{highWatermark: t.highWatermark, cut: t.cut, cutIn: t.cutIn, deleted: h.gone[p.id] == deleted, losses: h.losses}
 }
 
 // cutting records that a client has asked to delete the records below an offset.
@@ -28,25 +29,28 @@ func (h *History) cutting(p Partition, to kafka.Offset) {
 	}
 }
 
-// cut records that the deletion of the records below an offset was confirmed.
-func (h *History) cut(p Partition, to, lowWatermark kafka.Offset) {
+// cut records that the leader of an epoch has confirmed the deletion of the records below an offset.
+func (h *History) cut(p Partition, to, lowWatermark kafka.Offset, epoch kafka.Epoch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.ofLocked(p)
 	if lowWatermark < to {
 		h.faultLocked(withinBounds, "%v was to be cut at %d and says that it starts at %d", p, to, lowWatermark)
 	}
-	t.cut = max(t.cut, to)
+	if to >= t.cut {
+		t.cut, t.cutIn = to, epoch
+	}
 	h.answers++
 }
 
 // checkBoundsLocked: what is deleted stays away. A topic's deletion is answered when the controller's own node knows of it: of
-// several nodes another may serve it until it hears.
-func (h *History) checkBoundsLocked(p Partition, known knowledge, got []record) {
+// several nodes another may serve it until it hears. So may a node that led once, was down while records were deleted, and is read
+// from by who takes it for the leader: any replica answers a consumer (KIP-392). epoch is the one whose leader the reader has asked.
+func (h *History) checkBoundsLocked(p Partition, known knowledge, epoch kafka.Epoch, got []record) {
 	if known.deleted && !h.fleet {
 		h.faultLocked(withinBounds, "%v is served after its deletion", p)
 	}
-	if len(got) > 0 && got[0].offset < known.cut {
+	if len(got) > 0 && got[0].offset < known.cut && epoch >= known.cutIn {
 		h.faultLocked(withinBounds, "%v offset %d was read after it was cut at %d", p, got[0].offset, known.cut)
 	}
 }

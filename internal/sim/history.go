@@ -53,6 +53,7 @@ type told struct {
 	highWatermark kafka.Offset // the highest told
 	cutting       kafka.Offset // records below may be deleted by a client's will
 	cut           kafka.Offset // records below are
+	cutIn         kafka.Epoch  // in which that was confirmed
 	finalStart    kafka.Offset
 	ended         bool // final and finalStart are set
 }

@@ -222,7 +222,7 @@ func (c *client) deleteRecords(ctx context.Context, p Partition) {
 		return
 	}
 	c.world.Note("%s cut %v at %d", c.name, p, answer.LowWatermark)
-	c.history.cut(p, to, answer.LowWatermark)
+	c.history.cut(p, to, answer.LowWatermark, c.route.epochs[place{p.topic, p.number}])
 }
 
 // pause waits up to twice as long as said.

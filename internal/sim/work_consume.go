@@ -45,7 +45,7 @@ func (c *client) consume(ctx context.Context) {
 				c.rest(ctx)
 				break
 			}
-			c.history.read(p, known, got, high)
+			c.history.read(p, known, c.route.epochs[place{p.topic, p.number}], got, high)
 			next[p] = end
 		}
 		if c.rng.IntN(2) == 0 {
@@ -143,7 +143,7 @@ func (c *client) readAll(ctx context.Context, p Partition, from kafka.Offset) ([
 		if err != nil {
 			return nil, err
 		}
-		c.history.read(p, known, got, high)
+		c.history.read(p, known, c.route.epochs[place{p.topic, p.number}], got, high)
 		all = append(all, got...)
 		from = end
 		if from >= high {
