@@ -249,6 +249,7 @@ func (c *course) end() {
 			if err := h.Stop(); err != nil {
 				c.fail(sound, "last stop: %v", err)
 			}
+			c.checkClosed(h)
 		}
 	}
 }

@@ -151,6 +151,7 @@ func (c *course) stop(h *Host) {
 	if err := h.Stop(); err != nil && !life.disk.failed() && !h.full {
 		c.fail(sound, "clean stop: %v", err)
 	}
+	c.checkClosed(h)
 }
 
 // wipe gives a node that has no vote empty disks. Everything that it has is also elsewhere.

@@ -150,12 +150,14 @@ func (n *Network) Mend() {
 	n.halves = nil
 }
 
-// Open returns the ends of connections that are open.
-func (n *Network) Open() (names []string) {
+// Open returns the ends of connections that are open, those of one host if it is named.
+func (n *Network) Open(host string) (names []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for c := range n.conns {
-		names = append(names, c.name)
+		if host == "" || c.host == host {
+			names = append(names, c.name)
+		}
 	}
 	slices.Sort(names)
 	return names
