@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -32,48 +33,75 @@ const controlledShutdown = 7
 // not looked at: a version of a known key that is not served has a header too, and ApiVersions must answer it. With an
 // error the fields that could be read are set, for the log.
 func ParseHeader(frame []byte) (Header, error) {
+	var h Header
+	err := h.Parse(frame)
+	return h, err
+}
+
+// Parse is ParseHeader for all requests of a connection: where the client id is the one that h has, no memory is taken.
+func (h *Header) Parse(frame []byte) error {
+	known := h.ClientID
+	*h = Header{}
 	if len(frame) < 8 {
-		return Header{}, fmt.Errorf("%w: %d bytes, too few for a header", ErrBadRequest, len(frame))
+		return fmt.Errorf("%w: %d bytes, too few for a header", ErrBadRequest, len(frame))
 	}
-	h := Header{
-		Key:           int16(binary.BigEndian.Uint16(frame)),
-		Version:       int16(binary.BigEndian.Uint16(frame[2:])),
-		CorrelationID: int32(binary.BigEndian.Uint32(frame[4:])),
-	}
+	h.Key = int16(binary.BigEndian.Uint16(frame))
+	h.Version = int16(binary.BigEndian.Uint16(frame[2:]))
+	h.CorrelationID = int32(binary.BigEndian.Uint32(frame[4:]))
 	if h.Version < 0 {
-		return h, fmt.Errorf("%w: version %d of API key %d", ErrBadRequest, h.Version, h.Key)
+		return fmt.Errorf("%w: version %d of API key %d", ErrBadRequest, h.Version, h.Key)
 	}
-	req, ok := NewRequest(h.Key, h.Version)
+	flexible, ok := flexibleRequest(h.Key, h.Version)
 	if !ok {
-		return h, fmt.Errorf("%w %d", ErrUnknownKey, h.Key)
+		return fmt.Errorf("%w %d", ErrUnknownKey, h.Key)
 	}
 	at := 8
 	if h.Key == controlledShutdown && h.Version == 0 {
 		h.BodyOffset = at
-		return h, nil
+		return nil
 	}
 	if len(frame) < at+2 {
-		return h, fmt.Errorf("%w: header ends in the client id", ErrBadRequest)
+		return fmt.Errorf("%w: header ends in the client id", ErrBadRequest)
 	}
 	n := int(int16(binary.BigEndian.Uint16(frame[at:])))
 	at += 2
 	if n > len(frame)-at {
-		return h, fmt.Errorf("%w: client id of %d bytes, %d left", ErrBadRequest, n, len(frame)-at)
+		return fmt.Errorf("%w: client id of %d bytes, %d left", ErrBadRequest, n, len(frame)-at)
 	}
 	if n >= 0 {
-		id := string(frame[at : at+n])
-		h.ClientID = &id
+		if id := frame[at : at+n]; known != nil && *known == string(id) {
+			h.ClientID = known
+		} else {
+			h.ClientID = kmsg.StringPtr(string(id))
+		}
 		at += n
 	}
-	if req.IsFlexible() {
+	if flexible {
 		rest, ok := skipTags(frame[at:])
 		if !ok {
-			return h, fmt.Errorf("%w: tagged fields of the header", ErrBadRequest)
+			return fmt.Errorf("%w: tagged fields of the header", ErrBadRequest)
 		}
 		at = len(frame) - len(rest)
 	}
 	h.BodyOffset = at
-	return h, nil
+	return nil
+}
+
+// flexibleRequest reports whether requests of a version have tagged fields (KIP-482); ok says that the key is known.
+func flexibleRequest(key, version int16) (flexible, ok bool) {
+	if isPrivate(key) {
+		return true, true
+	}
+	if key < 0 || int(key) >= len(layouts) || len(layouts[key]) == 0 {
+		return false, false
+	}
+	of := layouts[key][0]
+	for _, l := range layouts[key] {
+		if l.from <= version {
+			of = l
+		}
+	}
+	return strings.HasSuffix(of.text, "t"), true
 }
 
 // skipTags returns what follows a section of tagged fields (KIP-482).

@@ -9,10 +9,28 @@ import (
 
 // DecodeRequest decodes the body of a request, frame[h.BodyOffset:]. Byte fields of the result alias body, strings do
 // not. Errors wrap ErrBadRequest. The version must be one that kmsg knows.
-func DecodeRequest(h Header, body []byte) (kmsg.Request, error) {
-	req, err := empty(h)
-	if err != nil {
-		return nil, err
+func DecodeRequest(h Header, body []byte) (kmsg.Request, error) { return DecodeAgain(h, body, nil) }
+
+// DecodeAgain is DecodeRequest into the memory of an earlier request of the same API, of which nothing is in use any more.
+// It is the result, if it is one of Produce or Fetch, which are all that is worth it. nil: there is none.
+func DecodeAgain(h Header, body []byte, earlier kmsg.Request) (kmsg.Request, error) {
+	req := earlier
+	switch r := earlier.(type) { // kmsg lets fields be that a version does not have, and reuses arrays
+	case *kmsg.ProduceRequest:
+		topics := r.Topics[:0]
+		*r = kmsg.NewProduceRequest()
+		r.Topics = topics
+		r.SetVersion(h.Version)
+	case *kmsg.FetchRequest:
+		topics, forgotten := r.Topics[:0], r.ForgottenTopics[:0]
+		*r = kmsg.NewFetchRequest()
+		r.Topics, r.ForgottenTopics = topics, forgotten
+		r.SetVersion(h.Version)
+	default:
+		var err error
+		if req, err = empty(h); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := guard(req, body); err != nil {
 		return nil, err

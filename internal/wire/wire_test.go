@@ -122,6 +122,58 @@ func TestRequestsRoundTrip(t *testing.T) {
 	})
 }
 
+// A request decoded into the memory of others, of any version, is what it would be in memory of its own.
+func TestDecodeAgain(t *testing.T) {
+	rng := rand.New(rand.NewPCG(23, 24))
+	earlier := map[int16]kmsg.Request{}
+	for range 20 {
+		every(func(req kmsg.Request) {
+			fill(rng, reflect.ValueOf(req).Elem())
+			h := Header{Key: req.Key(), Version: int16(rng.IntN(int(req.MaxVersion()) + 1))}
+			req.SetVersion(h.Version)
+			body := req.AppendTo(nil)
+			want, err := DecodeRequest(h, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := DecodeAgain(h, body, earlier[h.Key])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f, ok := got.(*kmsg.FetchRequest); ok && len(f.Topics) == 0 {
+				f.Topics = nil
+			}
+			if f, ok := got.(*kmsg.FetchRequest); ok && len(f.ForgottenTopics) == 0 {
+				f.ForgottenTopics = nil
+			}
+			if p, ok := got.(*kmsg.ProduceRequest); ok && len(p.Topics) == 0 {
+				p.Topics = nil
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s version %d: %+v, want %+v", kmsg.NameForKey(h.Key), h.Version, got, want)
+			}
+			earlier[h.Key] = got
+		})
+	}
+}
+
+// The header of a version that does not exist has the form of the newest that does.
+func TestFlexibleRequests(t *testing.T) {
+	every(func(req kmsg.Request) {
+		for _, version := range []int16{req.GetVersion(), req.MaxVersion() + 1, 32767} {
+			req.SetVersion(version)
+			if got, ok := flexibleRequest(req.Key(), version); !ok || got != req.IsFlexible() {
+				t.Errorf("%s version %d: flexible %v, want %v", kmsg.NameForKey(req.Key()), version, got, req.IsFlexible())
+			}
+		}
+	})
+	for _, key := range []int16{-1, maxKey + 1, lastPrivateKey + 1} {
+		if _, ok := flexibleRequest(key, 0); ok {
+			t.Errorf("key %d is known", key)
+		}
+	}
+}
+
 func TestAppendRequestIsKmsgs(t *testing.T) {
 	f := kmsg.NewRequestFormatter(kmsg.FormatterClientID("me"))
 	every(func(req kmsg.Request) {
