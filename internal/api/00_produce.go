@@ -22,26 +22,74 @@ const batchVersion = 3
 // zstdVersion is the first version of Produce whose clients may send zstd (KIP-110).
 const zstdVersion = 7
 
+// producing is one Produce request under way. Its memory serves one request after the other.
+type producing struct {
+	a    *API
+	r    *server.Request
+	resp kmsg.ProduceResponse
+	all  []kmsg.ProduceResponseTopicPartition // of all topics of resp
+
+	waits   []produceWait
+	waiters *replica.Waiters // theirs
+	timer   *time.Timer      // ends the wait
+
+	ready func() bool // methods, made once
+	wait  func() server.Response
+}
+
+// produceWait is a partition whose answer waits.
+type produceWait struct {
+	waiter    *replica.Waiter
+	partition *replica.Partition
+	topic     *kmsg.ProduceRequestTopic
+	answer    *kmsg.ProduceResponseTopicPartition
+}
+
+// producing returns what r is served with. Its answer has a place for each partition of req.
+func (a *API) producing(r *server.Request, req *kmsg.ProduceRequest) *producing {
+	g, ok := r.Kept.(*producing)
+	if !ok {
+		g = &producing{a: a, r: r, waiters: replica.NewWaiters(), timer: time.NewTimer(0)}
+		g.timer.Stop()
+		g.ready, g.wait = g.ended, g.await
+		r.Kept = g
+	}
+	topics, count := g.resp.Topics[:0], 0
+	for i := range req.Topics {
+		count += len(req.Topics[i].Partitions)
+	}
+	if g.all = g.all[:0]; cap(g.all) < count {
+		g.all = make([]kmsg.ProduceResponseTopicPartition, 0, count)
+	}
+	for i := range req.Topics {
+		t, first := &req.Topics[i], len(g.all)
+		for j := range t.Partitions {
+			answer := kmsg.NewProduceResponseTopicPartition()
+			answer.Partition = t.Partitions[j].Partition
+			g.all = append(g.all, answer)
+		}
+		topics = append(topics, kmsg.ProduceResponseTopic{Topic: t.Topic, TopicID: t.TopicID, Partitions: g.all[first:]})
+	}
+	g.resp = kmsg.NewProduceResponse()
+	g.resp.Topics = topics
+	g.waits = g.waits[:0]
+	return g
+}
+
 // produce answers Produce: each partition's batch is checked and appended here, in the order of the connection's
 // requests; what acks=all has to wait for is waited for outside. Mirrors KafkaApis.handleProduceRequest.
 func (a *API) produce(r *server.Request) server.Reply {
 	req := r.Body.(*kmsg.ProduceRequest)
-	resp := kmsg.NewPtrProduceResponse()
 	req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.ProduceRequestTopic) bool { return len(t.Partitions) == 0 })
-	resp.Topics = make([]kmsg.ProduceResponseTopic, len(req.Topics))
-	var waits waits
+	g := a.producing(r, req)
 	var patience replica.Patience
 	defer patience.End()
 	var firstErr error
 	for i := range req.Topics {
-		t, topic := &req.Topics[i], &resp.Topics[i]
-		topic.Topic, topic.TopicID = t.Topic, t.TopicID
-		topic.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(t.Partitions))
+		t := &req.Topics[i]
 		for j := range t.Partitions {
-			answer := &topic.Partitions[j]
-			answer.Default()
-			answer.Partition = t.Partitions[j].Partition
-			p, waiter, err := a.append(r, t, &t.Partitions[j], answer, &patience)
+			answer := &g.resp.Topics[i].Partitions[j]
+			p, waiter, err := a.append(g, t, &t.Partitions[j], answer, &patience)
 			switch {
 			case err != nil:
 				if firstErr == nil {
@@ -51,31 +99,56 @@ func (a *API) produce(r *server.Request) server.Reply {
 					a.o.Logger.Warn("records refused: there is far more in them than they let on", "topic", t.Topic, "partition", answer.Partition,
 						"client", r.ClientID(), "remote", r.Conn.RemoteAddr().String(), "bytes", len(t.Partitions[j].Records))
 				}
-				a.refuse(r, resp, answer, t, err)
+				a.refuse(r, &g.resp, answer, t, err)
 			case waiter != nil:
-				waits.add(waiter, func(err error) {
-					if errors.Is(err, kerr.RequestTimedOut) {
-						err = p.Overdue()
-					}
-					if err != nil {
-						a.refuse(r, resp, answer, t, err)
-					}
-				})
+				g.waits = append(g.waits, produceWait{waiter, p, t, answer})
 			}
 		}
 	}
-	if kafka.Acks(req.Acks) == kafka.AcksNone {
-		if firstErr != nil {
-			// The client waits for no answer: that the connection ends is the only way to tell it.
-			return server.Reply{None: true, Close: true, Reason: "Produce with acks=0 failed for " + firstErr.Error()}
-		}
+	switch {
+	case kafka.Acks(req.Acks) == kafka.AcksNone && firstErr != nil:
+		// The client waits for no answer: that the connection ends is the only way to tell it.
+		return server.Reply{None: true, Close: true, Reason: "Produce with acks=0 failed for " + firstErr.Error()}
+	case kafka.Acks(req.Acks) == kafka.AcksNone:
 		return server.Reply{None: true}
+	case len(g.waits) == 0:
+		return r.Answer(&g.resp)
 	}
-	return waits.reply(r, time.Duration(req.TimeoutMillis)*time.Millisecond, resp)
+	g.waiters.Hurry()
+	// The time runs from now, not from when earlier answers have gone out.
+	g.timer.Reset(time.Duration(max(req.TimeoutMillis, 0)) * time.Millisecond)
+	return server.Reply{Wait: g.wait, Ready: g.ready}
 }
 
-// append appends the batch of one partition and fills in where its records are.
-func (a *API) append(r *server.Request, t *kmsg.ProduceRequestTopic, in *kmsg.ProduceRequestTopicPartition, answer *kmsg.ProduceResponseTopicPartition, patience *replica.Patience) (*replica.Partition, *replica.Waiter, error) {
+// ended reports whether nothing is waited for any more.
+func (g *producing) ended() bool { return g.waiters.Ended() }
+
+// await returns the answer when every record has as many copies as it needs, or the request's time is up.
+func (g *producing) await() server.Response {
+	g.waiters.Await(g.timer.C, g.r.Context().Done())
+	g.timer.Stop()
+	for _, w := range g.waits {
+		// What has come is told, even if time is up.
+		var err error = kerr.RequestTimedOut
+		if w.waiter.Ended() {
+			err = w.waiter.Err()
+		}
+		if errors.Is(err, kerr.RequestTimedOut) {
+			err = w.partition.Overdue()
+		}
+		if err != nil {
+			g.a.refuse(g.r, &g.resp, w.answer, w.topic, err)
+		}
+	}
+	if !g.waiters.Reset() {
+		g.waiters = replica.NewWaiters() // those who have not come are yet to touch the old ones
+	}
+	return g.r.Response(&g.resp)
+}
+
+// append appends the batch of one partition and fills in where its records are. What it waits for is one of g's waiters.
+func (a *API) append(g *producing, t *kmsg.ProduceRequestTopic, in *kmsg.ProduceRequestTopicPartition, answer *kmsg.ProduceResponseTopicPartition, patience *replica.Patience) (*replica.Partition, *replica.Waiter, error) {
+	r := g.r
 	req := r.Body.(*kmsg.ProduceRequest)
 	acks := kafka.Acks(req.Acks)
 	if acks != kafka.AcksAll && acks != kafka.AcksLeader && acks != kafka.AcksNone {
@@ -116,7 +189,7 @@ func (a *API) append(r *server.Request, t *kmsg.ProduceRequestTopic, in *kmsg.Pr
 		b.SetCreateTime(info.MaxTimestamp) // a header that lies about its records is put right
 	}
 	p.AwaitLead(r.Context(), patience)
-	done, waiter, err := p.Append(b, replica.AppendOptions{Acks: acks, LeaderEpoch: kafka.NoEpoch})
+	done, waiter, err := p.Append(b, replica.AppendOptions{Acks: acks, LeaderEpoch: kafka.NoEpoch, Together: g.waiters})
 	if err != nil {
 		return nil, nil, err
 	}

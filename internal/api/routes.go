@@ -18,6 +18,7 @@ type row struct {
 	forwarded   bool // a broker passes it on to the active controller
 	overlap     bool // may run while earlier requests of the connection wait for their answer
 	maxBytes    int  // largest request; 0: socket.request.max.bytes
+	reused      bool // one request after the other is served in the same memory
 }
 
 // handler serves one API on one kind of listener; nil: not served there.
@@ -30,7 +31,7 @@ const small = 1 << 20
 // those of 4.4.
 func rows() []row {
 	return []row{
-		serve(kmsg.Produce, 0, 13, (*API).produce, nil).overlapping(),
+		serve(kmsg.Produce, 0, 13, (*API).produce, nil).overlapping().again(),
 		serve(kmsg.Fetch, 0, 18, (*API).fetch, (*API).fetchMetadata),
 		serve(kmsg.ListOffsets, 0, 11, (*API).listOffsets, nil),
 		serve(kmsg.Metadata, 0, 13, (*API).metadata, nil).overlapping(),
@@ -112,6 +113,11 @@ func (r row) overlapping() row {
 	return r
 }
 
+func (r row) again() row {
+	r.reused = true
+	return r
+}
+
 func (r row) atMost(bytes int) row {
 	r.maxBytes = bytes
 	return r
@@ -132,7 +138,7 @@ func (a *API) Routes() []server.Route {
 		for _, kind := range []server.Mask{server.Broker, server.Controller} {
 			if h := r.on(kind); h != nil {
 				routes = append(routes, server.Route{
-					Key: r.key, Min: r.min, Max: r.max, Listeners: kind, MaxBytes: r.maxBytes, Hold: !r.overlap,
+					Key: r.key, Min: r.min, Max: r.max, Listeners: kind, MaxBytes: r.maxBytes, Hold: !r.overlap, Reused: r.reused,
 					Handle: a.noting(kind, h),
 				})
 			}

@@ -13,6 +13,8 @@ import (
 type AppendOptions struct {
 	Acks        kafka.Acks
 	LeaderEpoch kafka.Epoch // that the sender believes in; NoEpoch if it has no opinion
+	// Together are the Waiters of the request; nil: a Waiter is alone.
+	Together *Waiters
 }
 
 // Append adds whole batches that batch.Check has passed; base offsets and leader epoch are written into b. With AcksAll
@@ -52,7 +54,12 @@ func (p *Partition) Append(b []byte, o AppendOptions) (commitlog.Appended, *Wait
 	p.outgrownLocked()
 	p.markLocked(Follower)
 	if o.Acks == kafka.AcksAll && p.highWatermark.Load() <= appended.Last {
-		waiter = p.forWatermark.add(appended.Last + 1).onDisk(a.log)
+		if o.Together != nil {
+			waiter = o.Together.waiter()
+		} else {
+			waiter = newWaiter()
+		}
+		p.forWatermark.put(waiter, appended.Last+1).onDisk(a.log)
 	}
 	p.mu.Unlock()
 	a.log.AppendDone()

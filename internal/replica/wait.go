@@ -1,6 +1,9 @@
 package replica
 
 import (
+	"sync/atomic"
+	"time"
+
 	"moldau/internal/kafka"
 	"moldau/internal/storage"
 )
@@ -10,9 +13,14 @@ type Waiter struct {
 	need kafka.Offset
 	log  *storage.Log // whose sync it waits for, nil if for something else
 	done chan struct{}
-	err  error   // written before done is closed
+	err  error   // written before it ends
 	next *Waiter // in the list it waits in, then in the list of those released
+
+	together *Waiters // of which it is one; nil: it is alone, and has done
+	ended    atomic.Bool
 }
+
+func newWaiter() *Waiter { return &Waiter{done: make(chan struct{})} }
 
 // onDisk says that it is this log's sync that the wait is for, or that it depends on first.
 func (w *Waiter) onDisk(log *storage.Log) *Waiter {
@@ -34,11 +42,93 @@ func Hurry(waiters ...*Waiter) {
 	storage.Hurry(logs...)
 }
 
-// Done is closed when the wait is over.
+// Done is closed when the wait is over. It is nil for one of Waiters.
 func (w *Waiter) Done() <-chan struct{} { return w.done }
 
 // Err returns how the wait ended: nil if the offset was reached. Call it after Done is closed.
 func (w *Waiter) Err() error { return w.err }
+
+// Ended reports whether the wait is over.
+func (w *Waiter) Ended() bool { return w.ended.Load() }
+
+// end says that the wait is over. Nothing of w is touched after that: it may serve somebody else.
+func (w *Waiter) end() {
+	w.ended.Store(true)
+	if w.together == nil {
+		close(w.done)
+		return
+	}
+	w.together.one()
+}
+
+// Waiters are all that one request waits for. It is told once, when the last has ended, and then their memory can serve
+// another request. Make it with NewWaiters.
+type Waiters struct {
+	each []*Waiter
+	used int
+	open atomic.Int32  // how many have not ended, and one until Hurry
+	done chan struct{} // delivers once when open has become 0; capacity 1
+	told bool          // it has been taken from
+}
+
+// NewWaiters returns Waiters of none.
+func NewWaiters() *Waiters {
+	g := &Waiters{done: make(chan struct{}, 1)}
+	g.open.Store(1)
+	return g
+}
+
+// waiter adds one.
+func (g *Waiters) waiter() *Waiter {
+	if g.used == len(g.each) {
+		g.each = append(g.each, new(Waiter))
+	}
+	w := g.each[g.used]
+	g.used++
+	w.need, w.log, w.err, w.next, w.together = 0, nil, nil, nil, g
+	w.ended.Store(false)
+	g.open.Add(1)
+	return w
+}
+
+func (g *Waiters) one() {
+	if g.open.Add(-1) == 0 {
+		g.done <- struct{}{}
+	}
+}
+
+// Hurry says that there will be no more, and that somebody waits for all of them. Call it once.
+func (g *Waiters) Hurry() {
+	Hurry(g.each[:g.used]...)
+	g.one()
+}
+
+// Await returns when all have ended, at most until over delivers or gone is closed. Call it once, after Hurry.
+func (g *Waiters) Await(over <-chan time.Time, gone <-chan struct{}) {
+	select {
+	case <-g.done:
+		g.told = true
+	case <-over:
+	case <-gone:
+	}
+}
+
+// Ended reports whether all have ended.
+func (g *Waiters) Ended() bool { return g.open.Load() == 0 }
+
+// Reset makes it Waiters of none again, after Await. It returns false if some have not ended: then this one cannot be used
+// any more.
+func (g *Waiters) Reset() bool {
+	if g.open.Load() != 0 {
+		return false
+	}
+	if !g.told {
+		<-g.done // whoever ended the last is about to say so
+	}
+	g.used, g.told = 0, false
+	g.open.Store(1)
+	return true
+}
 
 // waiters is a list of Waiters by what they need, smallest first; among equals the first to come.
 type waiters struct {
@@ -46,9 +136,12 @@ type waiters struct {
 	count       int
 }
 
-// add puts one more in the list. Almost always it belongs at the end, because appends come in the order of offsets.
-func (l *waiters) add(need kafka.Offset) *Waiter {
-	w := &Waiter{need: need, done: make(chan struct{})}
+// add puts one more in the list.
+func (l *waiters) add(need kafka.Offset) *Waiter { return l.put(newWaiter(), need) }
+
+// put is add with a Waiter that is there. Almost always it belongs at the end, because appends come in the order of offsets.
+func (l *waiters) put(w *Waiter, need kafka.Offset) *Waiter {
+	w.need = need
 	l.count++
 	if l.last == nil || l.last.need <= need {
 		if l.last == nil {
@@ -100,7 +193,7 @@ func release(chain *Waiter) {
 	for w := chain; w != nil; {
 		next := w.next
 		w.next = nil
-		close(w.done)
+		w.end()
 		w = next
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"moldau/internal/wire"
 	"moldau/internal/xsync"
 )
 
@@ -31,12 +32,14 @@ type Conn struct {
 	idle    *time.Timer   // nil: never idle
 
 	// The reader's own.
+	header    wire.Header // of the last request
 	in        *bufio.Reader
 	progress  progressReader
 	taken     []*frame // buffers handed out while one frame is read
 	getBuffer func(n int) []byte
 
 	queue queue
+	write func() // writeLoop, made once
 }
 
 // queue is the requests that wait for their reply, oldest first.
@@ -61,6 +64,7 @@ func newConn(s *Server, nc net.Conn, l Listener) *Conn {
 	c.progress = progressReader{c: c}
 	c.in = bufio.NewReaderSize(&c.progress, readAhead)
 	c.getBuffer = c.takeBuffer
+	c.write = c.writeLoop
 	return c
 }
 

@@ -113,21 +113,19 @@ func (c *Conn) takeBuffer(n int) []byte {
 
 // dispatch has one request served and its reply sent or queued. The frame is the queue's from here on.
 func (c *Conn) dispatch(f *frame, size int) error {
-	p := pending{frame: f, size: size, received: c.srv.now()}
-	raw := f.buf[:size]
-	h, err := wire.ParseHeader(raw)
-	if err != nil {
+	received, h, raw := c.srv.now(), &c.header, f.buf[:size]
+	if err := h.Parse(raw); err != nil {
 		return refuse("unreadable request: %v", err)
 	}
-	route, ok := c.srv.routes.find(h, c.listener.Kind)
+	route, ok := c.srv.routes.find(*h, c.listener.Kind)
 	if !ok {
 		return refuse("request with %s, which this listener does not serve", nameOf(h.Key))
 	}
-	p.route = route
+	r := route.request()
+	r.Header, r.Conn, r.Size, r.Received, r.frame = *h, c, size, received, f
 	if h.Version < route.Min || h.Version > route.Max {
 		if h.Key == apiVersionsKey {
-			p.reply.Response = c.wrongApiVersions(h, route)
-			return c.enqueue(p)
+			return c.enqueue(pending{r, Reply{Response: c.wrongApiVersions(r)}})
 		}
 		return refuse("%s version %d: served are %d to %d", nameOf(h.Key), h.Version, route.Min, route.Max)
 	}
@@ -138,10 +136,12 @@ func (c *Conn) dispatch(f *frame, size int) error {
 		c.awaitReplies()
 	}
 	c.srv.meters.bytesIn.Add(float64(size + 4))
-	if p.reply, err = c.handle(route, h, p, raw[h.BodyOffset:]); err != nil {
+	reply, err := c.handle(r, raw[h.BodyOffset:])
+	if err != nil {
 		return refuse("unreadable %s version %d: %v", nameOf(h.Key), h.Version, err)
 	}
-	if p.reply.Takeover != nil {
+	p := pending{r, reply}
+	if reply.Takeover != nil {
 		return c.handOver(p)
 	}
 	return c.enqueue(p)
@@ -174,9 +174,9 @@ func (c *takenConn) Read(b []byte) (int, error) {
 }
 
 // handle decodes a request and has it served. Those that take much memory once they are decoded take turns.
-func (c *Conn) handle(route *served, h wire.Header, p pending, raw []byte) (Reply, error) {
-	if p.size >= heavyFromBytes {
-		growth, err := wire.Growth(h, raw)
+func (c *Conn) handle(r *Request, raw []byte) (Reply, error) {
+	if r.Size >= heavyFromBytes {
+		growth, err := wire.Growth(r.Header, raw)
 		if err != nil {
 			return Reply{}, err
 		}
@@ -185,22 +185,22 @@ func (c *Conn) handle(route *served, h wire.Header, p pending, raw []byte) (Repl
 			defer func() { <-c.srv.heavy }()
 		}
 	}
-	body, err := wire.DecodeRequest(h, raw)
-	if err != nil {
+	var err error
+	if r.Body, err = wire.DecodeAgain(r.Header, raw, r.Body); err != nil {
 		return Reply{}, err
 	}
-	return route.Handle(&Request{Header: h, Body: body, Conn: c, Size: p.size, Received: p.received}), nil
+	return r.route.Handle(r), nil
 }
 
 // wrongApiVersions is the answer to ApiVersions in a version that we do not serve: always in version 0, with the row of
 // ApiVersions itself, so that the client can ask again (KIP-511).
-func (c *Conn) wrongApiVersions(h wire.Header, r *served) Response {
+func (c *Conn) wrongApiVersions(r *Request) Response {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	resp.ErrorCode = kerr.UnsupportedVersion.Code
 	row := kmsg.NewApiVersionsResponseApiKey()
-	row.ApiKey, row.MinVersion, row.MaxVersion = apiVersionsKey, r.Min, r.Max
+	row.ApiKey, row.MinVersion, row.MaxVersion = apiVersionsKey, r.route.Min, r.route.Max
 	resp.ApiKeys = append(resp.ApiKeys, row)
-	return KResponse{CorrelationID: h.CorrelationID, Body: resp, frames: &c.srv.frames}
+	return &KResponse{CorrelationID: r.Header.CorrelationID, Body: resp, frames: &c.srv.frames}
 }
 
 // nameOf names an API key for a log line.

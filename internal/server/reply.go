@@ -12,13 +12,19 @@ import (
 )
 
 // Request is one request of a connection. Body's byte fields point into a pooled frame: they are valid until the reply
-// has been written, so whatever outlives that must be copied.
+// has been written, so whatever outlives that must be copied. With Route.Reused that goes for all of the Request.
 type Request struct {
 	Header   wire.Header
 	Body     kmsg.Request
 	Conn     *Conn
 	Size     int // bytes of the frame
 	Received time.Time
+	// Kept is the handler's. With Route.Reused it finds there what it has left for the next request in the same memory.
+	Kept any
+
+	route  *served
+	frame  *frame
+	answer KResponse // what Response returns
 }
 
 // Context ends when the connection has ended and nobody can read an answer any more.
@@ -39,10 +45,20 @@ func (r *Request) ClientID() string {
 // Answer makes a ready reply of body, in the version of the request.
 func (r *Request) Answer(body kmsg.Response) Reply { return Reply{Response: r.Response(body)} }
 
-// Response makes a response of body, in the version of the request.
+// Response makes a response of body, in the version of the request. It is the request's only one.
 func (r *Request) Response(body kmsg.Response) Response {
 	body.SetVersion(r.Header.Version)
-	return KResponse{CorrelationID: r.Header.CorrelationID, Body: body, frames: &r.Conn.srv.frames}
+	r.answer = KResponse{CorrelationID: r.Header.CorrelationID, Body: body, frames: &r.Conn.srv.frames}
+	return &r.answer
+}
+
+// finish lets go of the memory of a request that nobody uses any more.
+func (r *Request) finish() {
+	r.Conn.srv.frames.put(r.frame)
+	if r.route.Reused {
+		r.Conn, r.frame = nil, nil
+		r.route.spare.Put(r)
+	}
 }
 
 // Response is an answer that can be written. A Response with a method Release() gets that called once after it has been
@@ -55,6 +71,7 @@ type Response interface {
 type Reply struct {
 	Response Response        // ready now
 	Wait     func() Response // called once, on the goroutine that writes; must return soon after Request.Context is done
+	Ready    func() bool     // with Wait: whether that would return at once; nil: it is not known
 	None     bool            // no answer (acks=0)
 	Close    bool            // close the connection after this reply
 	// Takeover, with Response: the connection's requests end with this one. Once it is answered, Takeover has the connection
@@ -71,20 +88,16 @@ type KResponse struct {
 }
 
 // WriteTo writes the whole frame, its length included, in one Write.
-func (r KResponse) WriteTo(w io.Writer) (int64, error) {
-	var f *frame
-	var buf []byte
-	if r.frames != nil {
-		f = r.frames.get(smallestFrame)
-		buf = f.buf[:0]
-	}
-	buf = wire.AppendResponse(buf, r.CorrelationID, r.Body)
-	n, err := w.Write(buf)
-	if f != nil {
-		f.buf = buf
-		r.frames.put(f)
-	}
+func (r *KResponse) WriteTo(w io.Writer) (int64, error) {
+	f := r.frames.get(smallestFrame)
+	f.buf = r.appendTo(f.buf[:0])
+	n, err := w.Write(f.buf)
+	r.frames.put(f)
 	return int64(n), err
+}
+
+func (r *KResponse) appendTo(dst []byte) []byte {
+	return wire.AppendResponse(dst, r.CorrelationID, r.Body)
 }
 
 // releaser is a Response that holds something, such as a region of a log, until it is written.

@@ -1,6 +1,10 @@
 package server
 
-import "moldau/internal/wire"
+import (
+	"sync"
+
+	"moldau/internal/wire"
+)
 
 // Mask is a set of listener kinds.
 type Mask uint8
@@ -18,6 +22,7 @@ type Route struct {
 	Listeners Mask
 	MaxBytes  int  // largest request in bytes; 0: whatever the server takes
 	Hold      bool // run only after all earlier requests of the connection are answered
+	Reused    bool // nothing of a Request is in use once its reply is written: the next one is decoded into its memory
 	Handle    func(*Request) Reply
 }
 
@@ -33,6 +38,15 @@ type table map[routeKey]*served
 type served struct {
 	Route
 	metrics routeMetrics
+	spare   sync.Pool // of *Request, if Reused
+}
+
+// request returns a Request to fill, which may have served others.
+func (s *served) request() *Request {
+	if r, ok := s.spare.Get().(*Request); ok {
+		return r
+	}
+	return &Request{route: s}
 }
 
 func (t table) find(h wire.Header, kind Mask) (*served, bool) {

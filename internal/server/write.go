@@ -1,47 +1,48 @@
 package server
 
-import "time"
+import "io"
+
+// gatherBytes is from how many bytes on answers do not wait for others to go out with.
+const gatherBytes = 32 << 10
 
 // pending is a request whose reply has not left yet.
 type pending struct {
-	frame    *frame
-	size     int // bytes of the request
-	route    *served
-	received time.Time
-	reply    Reply
+	req   *Request
+	reply Reply
+}
+
+// ready reports whether the reply can be told without waiting.
+func (p *pending) ready() bool {
+	return p.reply.Response != nil || p.reply.Ready != nil && p.reply.Ready()
+}
+
+// response returns the answer, waiting for it if it is not ready. It is called when the connection is gone too, and is short
+// then, because whoever waits has things to let go of.
+func (p *pending) response() Response {
+	if p.reply.Response != nil {
+		return p.reply.Response
+	}
+	return p.reply.Wait()
 }
 
 // enqueue sends a reply, or queues it when it is not ready or not the first in line. Called by the reader only.
 func (c *Conn) enqueue(p pending) error {
 	q := &c.queue
-	if p.reply.None {
-		c.srv.frames.put(p.frame)
-		p.route.metrics.done(c.srv.now().Sub(p.received))
-		if p.reply.Close {
-			return refuse("%s", p.reply.Reason)
-		}
-		return nil
-	}
 	q.mu.Lock()
-	if !q.writing && p.reply.Response != nil {
-		q.mu.Unlock()
+	writing := q.writing
+	q.mu.Unlock()
+	switch {
+	case p.reply.None:
+		c.done(p.req)
+	case !writing && p.reply.Response != nil:
 		// Nothing is waiting and only the reader starts the writer, so the connection is ours to write to.
-		if err := c.write(p); err != nil {
+		if err := c.send(p.reply.Response); err != nil {
 			return err
 		}
-	} else {
-		q.waiting = append(q.waiting, p)
-		q.held += p.size
-		start := !q.writing
-		q.writing = true
-		q.mu.Unlock()
-		if start {
-			c.srv.running.Add(1) // the reader is counted, so Stop cannot have seen zero
-			go func() {
-				defer c.srv.running.Done()
-				c.writeLoop()
-			}()
-		}
+		c.done(p.req)
+	case q.add(p):
+		c.srv.running.Add(1) // the reader is counted, so Stop cannot have seen zero
+		go c.write()
 	}
 	if p.reply.Close {
 		return refuse("%s", p.reply.Reason)
@@ -49,41 +50,132 @@ func (c *Conn) enqueue(p pending) error {
 	return nil
 }
 
-// writeLoop writes the queue's replies in order until there are none.
+// add puts a request at the end. It reports whether the writer is to be started.
+func (q *queue) add(p pending) (start bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.first > 0 && len(q.waiting) == cap(q.waiting) {
+		left := copy(q.waiting, q.waiting[q.first:])
+		clear(q.waiting[left:])
+		q.waiting, q.first = q.waiting[:left], 0
+	}
+	q.waiting = append(q.waiting, p)
+	q.held += p.req.Size
+	start = !q.writing
+	q.writing = true
+	return start
+}
+
+// next returns the oldest but n. If there is none at all the writer has ended.
+func (q *queue) next(n int) (p pending, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if at := q.first + n; at < len(q.waiting) {
+		return q.waiting[at], true
+	}
+	if n == 0 {
+		q.waiting, q.first = q.waiting[:0], 0
+		q.writing = false
+	}
+	return pending{}, false
+}
+
+// remove takes the oldest out.
+func (q *queue) remove() *Request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := q.waiting[q.first].req
+	q.waiting[q.first] = pending{}
+	q.first++
+	q.held -= r.Size
+	return r
+}
+
+// writeLoop writes the queue's replies in order until there are none. Answers that are ready together go out together: a
+// write costs about as much as all else that is done for a small request.
 func (c *Conn) writeLoop() {
-	q := &c.queue
+	defer c.srv.running.Done()
+	o := outbox{c: c}
 	for {
-		q.mu.Lock()
-		if q.first == len(q.waiting) {
-			clear(q.waiting)
-			q.waiting, q.first = q.waiting[:0], 0
-			q.writing = false
-			q.mu.Unlock()
-			c.moved()
-			return
+		p, ok := c.queue.next(o.answers)
+		if !ok || !p.ready() {
+			if o.flush() {
+				continue // meanwhile there may be more
+			}
+			if !ok {
+				c.moved()
+				return
+			}
 		}
-		p := q.waiting[q.first]
-		q.mu.Unlock()
-		if err := c.write(p); err != nil {
-			c.cut(err)
-		}
-		q.mu.Lock()
-		q.waiting[q.first] = pending{}
-		q.first++
-		q.held -= p.size
-		q.mu.Unlock()
-		c.moved()
+		o.add(p.response())
 	}
 }
 
-// write sends one reply, waiting for it first if it is not ready. When the connection is gone it waits all the same,
-// which is short then, because whoever waits has things to let go of.
-func (c *Conn) write(p pending) error {
-	resp := p.reply.Response
-	if resp == nil {
-		resp = p.reply.Wait()
+// outbox gathers the answers to the oldest requests of a queue.
+type outbox struct {
+	c       *Conn
+	frame   *frame // nil while there are none
+	answers int
+}
+
+func (o *outbox) add(resp Response) {
+	k, ok := resp.(*KResponse)
+	if !ok { // it writes itself
+		o.flush()
+		o.c.settle(1, o.c.send(resp))
+		return
 	}
-	defer c.srv.frames.put(p.frame)
+	if o.frame == nil {
+		o.frame = o.c.srv.frames.get(smallestFrame)
+		o.frame.buf = o.frame.buf[:0]
+	}
+	o.frame.buf = k.appendTo(o.frame.buf)
+	if o.answers++; len(o.frame.buf) >= gatherBytes {
+		o.flush()
+	}
+}
+
+// flush sends what there is; false if there is nothing.
+func (o *outbox) flush() bool {
+	if o.answers == 0 {
+		return false
+	}
+	o.c.settle(o.answers, o.c.send(o))
+	o.c.srv.frames.put(o.frame)
+	o.frame, o.answers = nil, 0
+	return true
+}
+
+// WriteTo writes what has been gathered, in one Write.
+func (o *outbox) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(o.frame.buf)
+	return int64(n), err
+}
+
+// settle ends the oldest n requests, whose answers have been sent, or dropped for err.
+func (c *Conn) settle(n int, err error) {
+	if err != nil {
+		c.cut(err)
+	}
+	for range n {
+		r := c.queue.remove()
+		if err == nil {
+			c.done(r)
+		} else {
+			r.finish()
+		}
+	}
+	c.moved()
+}
+
+// done ends a request that has been answered.
+func (c *Conn) done(r *Request) {
+	r.route.metrics.done(c.srv.now().Sub(r.Received))
+	r.finish()
+}
+
+// send writes an answer, unless the connection is gone.
+func (c *Conn) send(resp Response) error {
 	defer release(resp)
 	if err := c.ctx.Err(); err != nil {
 		return err
@@ -91,12 +183,10 @@ func (c *Conn) write(p pending) error {
 	c.active()
 	n, err := resp.WriteTo(c.nc)
 	c.srv.meters.bytesOut.Add(float64(n))
-	if err != nil {
-		return err
+	if err == nil {
+		c.active()
 	}
-	c.active()
-	p.route.metrics.done(c.srv.now().Sub(p.received))
-	return nil
+	return err
 }
 
 // moved tells the reader that the queue is shorter.
