@@ -12,7 +12,7 @@ import (
 	"moldau/internal/wire"
 )
 
-// fetching is one Fetch request under way.
+// fetching is one Fetch request under way. Its memory serves one request after the other.
 type fetching struct {
 	a        *API
 	r        *server.Request
@@ -23,7 +23,11 @@ type fetching struct {
 	full     bool           // the answer tells of every partition, not only of those with news
 	minBytes int
 	maxBytes int
-	timer    *time.Timer // ends the wait
+
+	reply fetchReply
+	timer *time.Timer            // ends the wait; nil: none has waited yet
+	wait  func() server.Response // await, made once
+	alone *session               // of the last request that wanted no session
 
 	// What look found.
 	bytes   int
@@ -44,7 +48,8 @@ func (a *API) fetch(r *server.Request) server.Reply {
 	if req.Version >= 11 && a.o.NearestReplica && who.replica == kafka.ConsumerReplica {
 		who.rack = req.Rack
 	}
-	s, created, err := a.sessions.begin(req, who)
+	g := a.fetching(r)
+	s, created, err := a.sessions.begin(req, who, g.alone)
 	if err != nil {
 		return server.Reply{Response: &wire.FetchResponse{Version: req.Version, CorrelationID: r.Header.CorrelationID, ErrorCode: wire.Code(err)}}
 	}
@@ -55,18 +60,34 @@ func (a *API) fetch(r *server.Request) server.Reply {
 		a.sessions.knock(who.replica)
 	}
 	maxBytes := max(min(int(req.MaxBytes), a.o.FetchMaxBytes), 0)
-	g := &fetching{
-		a: a, r: r, s: s, session: s.watch, client: a.clients.of(r), created: created,
-		full:     created || s.id == noSession,
-		maxBytes: maxBytes,
-		minBytes: min(int(req.MinBytes), maxBytes),
+	if !created && s.id == noSession {
+		g.alone = s
 	}
+	g.s, g.session, g.client, g.created = s, s.watch, a.clients.of(r), created
+	g.full = created || s.id == noSession
+	g.maxBytes, g.minBytes = maxBytes, min(int(req.MinBytes), maxBytes)
 	g.look()
 	if g.enough() || req.MaxWaitMillis <= 0 {
 		return server.Reply{Response: g.answer()}
 	}
-	g.timer = time.NewTimer(time.Duration(req.MaxWaitMillis) * time.Millisecond)
+	if wait := time.Duration(req.MaxWaitMillis) * time.Millisecond; g.timer == nil {
+		g.timer = time.NewTimer(wait)
+	} else {
+		g.timer.Reset(wait)
+	}
 	return server.Reply{Wait: g.wait}
+}
+
+// fetching returns what r is served with.
+func (a *API) fetching(r *server.Request) *fetching {
+	g, ok := r.Kept.(*fetching)
+	if !ok {
+		g = &fetching{a: a, r: r}
+		g.wait = g.await
+		r.Kept = g
+	}
+	g.leaders = nil
+	return g
 }
 
 // enough reports whether to answer now.
@@ -74,8 +95,8 @@ func (g *fetching) enough() bool {
 	return g.bytes >= g.minBytes || g.urgent || g.unknown == len(g.s.partitions)
 }
 
-// wait looks again at every piece of news until there is enough to tell, or no more time.
-func (g *fetching) wait() server.Response {
+// await looks again at every piece of news until there is enough to tell, or no more time.
+func (g *fetching) await() server.Response {
 	defer g.timer.Stop()
 	if g.s.watch == nil {
 		// A fetch without session did not need to hear of news until now; what came since it looked must not be missed.
@@ -110,14 +131,14 @@ func (g *fetching) wait() server.Response {
 // answer makes the response of what look has found, and puts the session in order for the next fetch.
 func (g *fetching) answer() server.Response {
 	s := g.s
-	resp := &fetchReply{FetchResponse: wire.FetchResponse{
-		Version: g.r.Header.Version, CorrelationID: g.r.Header.CorrelationID, NodeEndpoints: g.leaders,
-	}}
+	resp := &g.reply
+	resp.Reset(g.r.Header.Version, g.r.Header.CorrelationID)
+	resp.NodeEndpoints = g.leaders
 	still := s.pending[:0]
 	for _, f := range s.pending {
 		told := g.full || f.news()
 		if told {
-			resp.add(s, f)
+			resp.add(f)
 			f.remember()
 		}
 		if f.dirty = f.more(); f.dirty {
@@ -170,22 +191,15 @@ type fetchReply struct {
 	regions []wire.Region // all that is held, in order
 }
 
-// add appends the answer of one partition. Partitions of a topic that follow each other share its entry; the order is
-// kept (FetchResponse.of).
-func (r *fetchReply) add(s *session, f *fetched) {
-	last := len(r.Topics) - 1
-	if last < 0 || r.Topics[last].Topic != f.key.topic || r.Topics[last].TopicID != f.key.id {
-		r.Topics = append(r.Topics, wire.FetchTopic{Topic: f.key.topic, TopicID: f.key.id})
-		last++
-	}
-	t := &r.Topics[last]
+// add appends the answer of one partition. The order is kept (FetchResponse.of).
+func (r *fetchReply) add(f *fetched) {
 	answer := f.result.answer
 	if f.result.region != nil {
 		n := len(r.regions)
 		r.regions = append(r.regions, f.result.region)
 		answer.Records = r.regions[n : n+1 : n+1]
 	}
-	t.Partitions = append(t.Partitions, answer)
+	r.Add(f.key.topic, f.key.id, answer)
 }
 
 // WriteTo sends the response: headers from memory, records from where they lie.
@@ -196,5 +210,6 @@ func (r *fetchReply) Release() {
 	for _, region := range r.regions {
 		region.(heldRegion).Release()
 	}
-	r.regions = nil
+	clear(r.regions)
+	r.regions = r.regions[:0]
 }

@@ -55,13 +55,16 @@ func newSessionCache(slots int, now func() time.Time, m *metrics.Set) *sessionCa
 }
 
 // begin finds or makes the session of a request and brings it up to date. created says that it is to be offered to the
-// cache once the answer is known. The caller ends it with end.
-func (c *sessionCache) begin(req *kmsg.FetchRequest, r reader) (s *session, created bool, err error) {
+// cache once the answer is known. The caller ends it with end. alone is that of an earlier request which wanted none, if
+// there is one whose memory may be used.
+func (c *sessionCache) begin(req *kmsg.FetchRequest, r reader, alone *session) (s *session, created bool, err error) {
 	if req.SessionEpoch == initialEpoch || req.SessionEpoch == finalEpoch {
 		c.close(req.SessionID)
-		s = newSession(req.Version >= 13, r)
 		if created = req.SessionEpoch == initialEpoch; created {
+			s = newSession(req.Version >= 13, r)
 			s.watch = replica.NewWatch()
+		} else {
+			s = alone.again(req.Version >= 13, r)
 		}
 		s.name(req)
 		return s, created, nil

@@ -30,6 +30,8 @@ type session struct {
 	slots      []*fetched // by slot in the watch; nil: free
 	free       []int
 	pending    []*fetched // those that are dirty, forgotten ones among them
+	spare      []*fetched // of an earlier request; see again
+	news       []int      // memory for the slots that the watch has news of
 	order      uint64     // of the partition that was last put at the end
 	watch      *replica.Watch
 	reader     reader // of the last request
@@ -85,6 +87,25 @@ func newSession(byTopic bool, r reader) *session {
 	return s
 }
 
+// maxAgain is the size from which on a session's memory does not serve another request: it would cost small ones more than
+// it saves them.
+const maxAgain = 1000
+
+// again returns a session like a new one for another request without one, in the memory of s if that is worth it.
+func (s *session) again(byTopic bool, r reader) *session {
+	if s == nil || len(s.slots) > maxAgain || r.replica >= 0 || s.follower {
+		return newSession(byTopic, r)
+	}
+	clear(s.partitions)
+	spare := append(s.spare, s.slots...)
+	clear(s.slots)
+	*s = session{
+		byTopic: byTopic, reader: r, owner: r.replica, partitions: s.partitions,
+		slots: s.slots[:0], pending: s.pending[:0], spare: spare, news: s.news,
+	}
+	return s
+}
+
 // name adds the partitions that a request names, or changes what is asked of them; each is dirty then.
 func (s *session) name(req *kmsg.FetchRequest) {
 	for i := range req.Topics {
@@ -117,7 +138,8 @@ func (s *session) collect() {
 	if s.watch == nil {
 		return
 	}
-	for _, slot := range s.watch.Take() {
+	s.news = s.watch.Take(s.news[:0])
+	for _, slot := range s.news {
 		if f := s.slots[slot]; f != nil {
 			s.touch(f)
 		}
@@ -135,7 +157,13 @@ func (s *session) key(topic string, id kafka.TopicID, partition int32) partition
 }
 
 func (s *session) add(key partitionKey) *fetched {
-	f := &fetched{key: key, highWatermark: -1, logStart: -1}
+	var f *fetched
+	if n := len(s.spare); n > 0 {
+		f, s.spare = s.spare[n-1], s.spare[:n-1]
+	} else {
+		f = new(fetched)
+	}
+	*f = fetched{key: key, highWatermark: -1, logStart: -1}
 	if n := len(s.free); n > 0 {
 		f.slot, s.free = s.free[n-1], s.free[:n-1]
 		s.slots[f.slot] = f

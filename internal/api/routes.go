@@ -32,7 +32,7 @@ const small = 1 << 20
 func rows() []row {
 	return []row{
 		serve(kmsg.Produce, 0, 13, (*API).produce, nil).overlapping().again(),
-		serve(kmsg.Fetch, 0, 18, (*API).fetch, (*API).fetchMetadata),
+		serve(kmsg.Fetch, 0, 18, (*API).fetch, (*API).fetchMetadata).again(),
 		serve(kmsg.ListOffsets, 0, 11, (*API).listOffsets, nil),
 		serve(kmsg.Metadata, 0, 13, (*API).metadata, nil).overlapping(),
 		serve(kmsg.OffsetCommit, 0, 10, (*API).offsetCommit, nil),

@@ -21,6 +21,7 @@ type Flush struct {
 	appended    int64
 	truncations int
 	logs, aside []covered
+	first       [1]covered // memory of logs, which is almost always one
 	dir         string
 	syncNames   bool // in dir, as many changes as names counts
 	names       int
@@ -36,10 +37,10 @@ type covered struct {
 	written uint64
 }
 
-func cover(files []*file) []covered {
-	all := make([]covered, len(files))
-	for i, f := range files {
-		all[i] = covered{f, f.writes()}
+// cover appends files to all.
+func cover(all []covered, files []*file) []covered {
+	for _, f := range files {
+		all = append(all, covered{f, f.writes()})
 	}
 	return all
 }
@@ -124,7 +125,7 @@ func (l *Log) BeginSync(recovery bool) (*Flush, error) {
 		return nil, fmt.Errorf("sync log %s: %w", l.tp, err)
 	}
 	if !f.recovery {
-		f.aside = cover(l.unsyncedAside) // which comes for nothing
+		f.aside = cover(nil, l.unsyncedAside) // which comes for nothing
 	}
 	return f, nil
 }
@@ -222,9 +223,9 @@ func (l *Log) beginSyncLocked(recovery bool) (*Flush, error) {
 			return nil, l.fail(err)
 		}
 	}
-	f.logs, f.names = cover(l.unsynced), l.names
+	f.logs, f.names = cover(f.first[:0], l.unsynced), l.names
 	if f.recovery {
-		f.aside = cover(l.unsyncedAside)
+		f.aside = cover(nil, l.unsyncedAside)
 	}
 	f.syncNames = l.names > l.namesSynced || l.namesFound
 	return f, nil

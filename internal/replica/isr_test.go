@@ -97,12 +97,12 @@ func TestLateStartIsTold(t *testing.T) {
 	w.must(p.syncAll())
 	fetch(0)
 	w.must(p.acting.Load().log.SetLogStart(1)) // as retention does
-	session.Take()
+	session.Take(nil)
 	w.apply(&metadata.BrokerRegistrationChangeRecord{BrokerID: follower, BrokerEpoch: epoch, Fenced: metadata.Unfence})
 	if wish() {
 		t.Fatal("a follower is to be in sync that has what is deleted")
 	}
-	if dirty := session.Take(); len(dirty) != 1 || dirty[0] != key {
+	if dirty := session.Take(nil); len(dirty) != 1 || dirty[0] != key {
 		t.Fatalf("its session is told of %v", dirty)
 	}
 	fetch(1)

@@ -43,7 +43,7 @@ func (p *Partition) AwaitLead(ctx context.Context, patience *Patience) {
 	for p.mayLeadSoon() {
 		select {
 		case <-watch.C():
-			watch.Take()
+			watch.Take(nil)
 		case <-patience.timer.C:
 			patience.spent = true
 			return

@@ -107,7 +107,7 @@ func (s *script) run() string {
 			signalled = true
 		default:
 		}
-		return fmt.Sprintf("signalled=%v dirty=%v", signalled, s.watch.Take())
+		return fmt.Sprintf("signalled=%v dirty=%v", signalled, s.watch.Take(nil))
 	case "wishes":
 		return s.wishes()
 	case "wish-failed":

@@ -44,15 +44,14 @@ func (w *Watch) lastFetch() time.Time { return time.Unix(0, w.fetched.Load()) }
 // C delivers a value when a slot is dirty that was not when Take was last called.
 func (w *Watch) C() <-chan struct{} { return w.signal }
 
-// Take returns the dirty slots in ascending order and makes all clean.
-func (w *Watch) Take() []int {
+// Take appends the dirty slots in ascending order to slots and makes all clean.
+func (w *Watch) Take(slots []int) []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.any {
-		return nil
+		return slots
 	}
 	w.any = false
-	var slots []int
 	for i, word := range w.dirty {
 		for ; word != 0; word &= word - 1 {
 			slots = append(slots, i*64+bits.TrailingZeros64(word))

@@ -25,14 +25,14 @@ func TestWatchSlots(t *testing.T) {
 	if !signalled(w) || signalled(w) {
 		t.Fatal("want one signal")
 	}
-	if got := w.Take(); !slices.Equal(got, []int{0, 3, 64, 700}) {
+	if got := w.Take(nil); !slices.Equal(got, []int{0, 3, 64, 700}) {
 		t.Fatalf("dirty slots %v", got)
 	}
-	if got := w.Take(); got != nil {
+	if got := w.Take(nil); got != nil {
 		t.Fatalf("clean slots %v", got)
 	}
 	w.mark(3)
-	if !signalled(w) || !slices.Equal(w.Take(), []int{3}) {
+	if !signalled(w) || !slices.Equal(w.Take(nil), []int{3}) {
 		t.Fatal("a slot that was taken is not marked again")
 	}
 }
@@ -51,10 +51,10 @@ func TestWatchAttachments(t *testing.T) {
 		if _, _, err := p.Append(records(1, 1), AppendOptions{Acks: kafka.AcksLeader, LeaderEpoch: kafka.NoEpoch}); err != nil {
 			t.Fatal(err)
 		}
-		if got := one.Take(); !slices.Equal(got, ones) {
+		if got := one.Take(nil); !slices.Equal(got, ones) {
 			t.Fatalf("first watch: %v, want %v", got, ones)
 		}
-		if got := two.Take(); !slices.Equal(got, twos) {
+		if got := two.Take(nil); !slices.Equal(got, twos) {
 			t.Fatalf("second watch: %v, want %v", got, twos)
 		}
 	}
@@ -97,7 +97,7 @@ func TestWatchMissesNothing(t *testing.T) {
 					}
 					if r.Region == nil {
 						<-watch.C()
-						watch.Take()
+						watch.Take(nil)
 						continue
 					}
 					r.Region.Release()

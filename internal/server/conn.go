@@ -39,6 +39,7 @@ type Conn struct {
 	getBuffer func(n int) []byte
 
 	queue queue
+	out   outbox
 	write func() // writeLoop, made once
 }
 
@@ -64,7 +65,7 @@ func newConn(s *Server, nc net.Conn, l Listener) *Conn {
 	c.progress = progressReader{c: c}
 	c.in = bufio.NewReaderSize(&c.progress, readAhead)
 	c.getBuffer = c.takeBuffer
-	c.write = c.writeLoop
+	c.out.c, c.write = c, c.writeLoop
 	return c
 }
 

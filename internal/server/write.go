@@ -95,7 +95,7 @@ func (q *queue) remove() *Request {
 // write costs about as much as all else that is done for a small request.
 func (c *Conn) writeLoop() {
 	defer c.srv.running.Done()
-	o := outbox{c: c}
+	o := &c.out
 	for {
 		p, ok := c.queue.next(o.answers)
 		if !ok || !p.ready() {
@@ -111,7 +111,7 @@ func (c *Conn) writeLoop() {
 	}
 }
 
-// outbox gathers the answers to the oldest requests of a queue.
+// outbox gathers the answers to the oldest requests of a queue. It is the writer's.
 type outbox struct {
 	c       *Conn
 	frame   *frame // nil while there are none

@@ -44,6 +44,11 @@ type syncer struct {
 	// round has served, back already.
 	came atomic.Int64
 
+	// The memory of one round, for the next; and what ends a wait for the next.
+	logs    []*Log
+	flushes []*commitlog.Flush
+	over    *time.Timer
+
 	mu   xsync.Mutex
 	line []*Log // each at most once: Log.inLine says how
 }
@@ -89,11 +94,11 @@ func (s *syncer) ask() {
 }
 
 // take takes the urgent logs out of the line, or all, and tells how long those that are left may wait: at most as long as
-// most, 0 if there are none. It uses spare's array.
-func (s *syncer) take(all bool, most time.Duration, spare []*Log) (round []*Log, left time.Duration) {
+// most, 0 if there are none.
+func (s *syncer) take(all bool, most time.Duration) (round []*Log, left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	round = spare[:0]
+	round = s.logs[:0]
 	stay := s.line[:0]
 	for _, l := range s.line {
 		if !all && l.inLine.Load() != urgentInLine {
@@ -108,7 +113,7 @@ func (s *syncer) take(all bool, most time.Duration, spare []*Log) (round []*Log,
 		round = append(round, l)
 	}
 	clear(s.line[len(stay):])
-	s.line = stay
+	s.line, s.logs = stay, round
 	return round, left
 }
 
@@ -143,10 +148,8 @@ func (s *syncer) drain(stop <-chan struct{}, due *alarm) {
 	if !s.d.o.FlushBeforeAck {
 		wait = s.d.o.LazySyncInterval // only to keep recovery short
 	}
-	var round []*Log
 	for s.d.Online() {
-		var left time.Duration
-		round, left = s.take(due.due(), wait, round)
+		round, left := s.take(due.due(), wait)
 		if left > 0 {
 			due.advance(left)
 		}
@@ -171,12 +174,16 @@ func (s *syncer) gather(stop <-chan struct{}, enough int64, most time.Duration) 
 	}
 	s.enough.Store(enough)
 	defer s.enough.Store(0)
-	over := time.NewTimer(most)
-	defer over.Stop()
+	if s.over == nil {
+		s.over = time.NewTimer(most)
+	} else {
+		s.over.Reset(most)
+	}
+	defer s.over.Stop()
 	for s.asked.Load() < enough {
 		select {
 		case <-s.wake:
-		case <-over.C:
+		case <-s.over.C:
 			return
 		case <-stop:
 			return
@@ -214,10 +221,11 @@ func (s *syncer) round(logs []*Log) {
 // been said of any of them.
 func (s *syncer) syncWhole(logs []*Log) bool {
 	began := s.d.o.Now()
-	flushes := make([]*commitlog.Flush, len(logs))
-	for i, l := range logs {
-		flushes[i] = l.beginSync()
+	s.flushes = s.flushes[:0]
+	for _, l := range logs {
+		s.flushes = append(s.flushes, l.beginSync())
 	}
+	defer func() { clear(s.flushes) }()
 	done, err := s.d.whole.try()
 	if !done {
 		return false
@@ -227,7 +235,7 @@ func (s *syncer) syncWhole(logs []*Log) bool {
 		return true // the directory has failed, which every log of it is told
 	}
 	for i, l := range logs {
-		l.endSync(flushes[i])
+		l.endSync(s.flushes[i])
 	}
 	return true
 }

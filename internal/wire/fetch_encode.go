@@ -151,7 +151,12 @@ func (r *FetchResponse) WriteTo(w io.Writer) (int64, error) {
 	if size-4 > math.MaxInt32 {
 		return 0, fmt.Errorf("fetch response of %d bytes does not fit a frame", size)
 	}
-	e := fetchEncoder{w: w, flexible: r.Version >= firstFlexibleFetch, buf: make([]byte, 0, min(size, flushBytes+512))}
+	e := &r.encoder
+	if e.buf == nil {
+		e.buf = make([]byte, 0, min(size, flushBytes+512))
+	}
+	*e = fetchEncoder{w: w, flexible: r.Version >= firstFlexibleFetch, buf: e.buf[:0]}
+	defer func() { e.w = nil }()
 	e.response(r, int32(size-4))
 	e.flush()
 	if e.err != nil {

@@ -35,6 +35,30 @@ type FetchResponse struct {
 	SessionID     int32 // v7+
 	Topics        []FetchTopic
 	NodeEndpoints []FetchEndpoint // v16+: where the leaders are that CurrentLeader names (KIP-951)
+
+	encoder fetchEncoder // of WriteTo: what serves one answer after the other keeps its buffer
+}
+
+// Reset makes it an answer that says nothing. It keeps its memory for what Add brings.
+func (r *FetchResponse) Reset(version int16, correlationID int32) {
+	*r = FetchResponse{Version: version, CorrelationID: correlationID, Topics: r.Topics[:0], encoder: r.encoder}
+}
+
+// Add appends what is told of one partition. Partitions of a topic that follow each other share its entry.
+func (r *FetchResponse) Add(topic string, id kafka.TopicID, p FetchPartition) {
+	n := len(r.Topics)
+	if n == 0 || r.Topics[n-1].Topic != topic || r.Topics[n-1].TopicID != id {
+		if n < cap(r.Topics) {
+			r.Topics = r.Topics[:n+1]
+		} else {
+			r.Topics = append(r.Topics, FetchTopic{})
+		}
+		t := &r.Topics[n]
+		t.Topic, t.TopicID, t.Partitions = topic, id, t.Partitions[:0]
+		n++
+	}
+	t := &r.Topics[n-1]
+	t.Partitions = append(t.Partitions, p)
 }
 
 // FetchTopic is the part of a FetchResponse about one topic.
