@@ -214,6 +214,7 @@ type gate struct {
 	handled chan string // payloads, in the order of Handle
 	open    map[string]chan struct{}
 	wake    bool // return from Wait when the connection reads no more
+	tell    bool // whether a reply is ready
 	saw     chan string
 }
 
@@ -233,7 +234,18 @@ func (g *gate) route() Route {
 		if !waits {
 			return r.Answer(produceAnswer())
 		}
-		return Reply{Wait: func() Response {
+		var isReady func() bool
+		if g.tell {
+			isReady = func() bool {
+				select {
+				case <-ready:
+					return true
+				default:
+					return false
+				}
+			}
+		}
+		return Reply{Ready: isReady, Wait: func() Response {
 			hurry := r.Closing()
 			if !g.wake {
 				hurry = nil

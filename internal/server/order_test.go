@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"moldau/internal/wire"
 )
 
 func TestPipelinedRequestsOverlapAndRepliesKeepOrder(t *testing.T) {
@@ -38,6 +41,50 @@ func TestPipelinedRequestsOverlapAndRepliesKeepOrder(t *testing.T) {
 		}
 		c.send(9, produce("e")) // the writer has gone; the reader writes again
 		if id := c.receive(produceAnswer()); id != 9 {
+			t.Errorf("got reply %d", id)
+		}
+		c.nc.Close()
+		w.stop()
+	})
+}
+
+// Answers that are ready when the first in line is leave together, in order, and the one that is not ready does not hold
+// them up.
+func TestReadyRepliesLeaveInOneWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate("a", "b", "c", "d")
+		g.tell = true
+		w := newWorld(t, Limits{}, Listener{}, g.route())
+		c := w.dial("10.0.0.1:1")
+		for i, p := range []string{"a", "b", "c", "d"} {
+			c.send(int32(i), produce(p))
+		}
+		synctest.Wait()
+		close(g.open["b"])
+		close(g.open["c"])
+		close(g.open["a"])
+		synctest.Wait()
+		// A pipe's Read returns at most what one Write has brought.
+		buf := make([]byte, 1<<10)
+		n, err := c.nc.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written := bytes.NewReader(buf[:n])
+		for i := range int32(3) {
+			frame, err := wire.ReadFrame(written, n, nil)
+			if err != nil {
+				t.Fatalf("reply %d is not in the first write: %v", i, err)
+			}
+			if id, err := wire.ReadResponse(frame, produceAnswer()); err != nil || id != i {
+				t.Fatalf("reply %d: id %d, %v", i, id, err)
+			}
+		}
+		if written.Len() != 0 {
+			t.Errorf("%d bytes more than the three answers that are ready", written.Len())
+		}
+		close(g.open["d"])
+		if id := c.receive(produceAnswer()); id != 3 {
 			t.Errorf("got reply %d", id)
 		}
 		c.nc.Close()

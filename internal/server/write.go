@@ -97,17 +97,17 @@ func (c *Conn) writeLoop() {
 	defer c.srv.running.Done()
 	o := &c.out
 	for {
-		p, ok := c.queue.next(o.answers)
-		if !ok || !p.ready() {
-			if o.flush() {
-				continue // meanwhile there may be more
-			}
-			if !ok {
-				c.moved()
-				return
-			}
+		gathered := o.answers
+		p, ok := c.queue.next(gathered)
+		switch {
+		case gathered > 0 && (!ok || !p.ready()):
+			o.flush() // meanwhile there may be more
+		case !ok:
+			c.moved() // the outbox is the next writer's by now
+			return
+		default:
+			o.add(p.response())
 		}
-		o.add(p.response())
 	}
 }
 
@@ -135,15 +135,14 @@ func (o *outbox) add(resp Response) {
 	}
 }
 
-// flush sends what there is; false if there is nothing.
-func (o *outbox) flush() bool {
+// flush sends what there is.
+func (o *outbox) flush() {
 	if o.answers == 0 {
-		return false
+		return
 	}
 	o.c.settle(o.answers, o.c.send(o))
 	o.c.srv.frames.put(o.frame)
 	o.frame, o.answers = nil, 0
-	return true
 }
 
 // WriteTo writes what has been gathered, in one Write.
