@@ -31,7 +31,24 @@ func (a *API) metadata(r *server.Request) server.Reply {
 	}
 	faults := a.createMissing(r, req, all)
 	image := a.o.Image()
-	v := view{image: image, listener: r.Conn.Listener(), version: req.Version}
+	key := wholeKey{r.Conn.Listener(), req.Version, req.IncludeTopicAuthorizedOperations, req.IncludeClusterAuthorizedOperations}
+	if all {
+		if frame := a.whole.of(image, key); frame != nil {
+			return server.Reply{Response: &encodedAnswer{r.Header.CorrelationID, frame}}
+		}
+	}
+	a.describe(resp, image, r.Conn.Listener(), req, all, faults)
+	if !all {
+		return r.Answer(resp)
+	}
+	frame := encode(r, resp)
+	a.whole.keep(image, key, frame)
+	return server.Reply{Response: &encodedAnswer{r.Header.CorrelationID, frame}}
+}
+
+// describe fills in what image says of the cluster and of the topics that are asked for.
+func (a *API) describe(resp *kmsg.MetadataResponse, image *metadata.Image, listener string, req *kmsg.MetadataRequest, all bool, faults map[string]error) {
+	v := view{image: image, listener: listener, version: req.Version}
 	for id, b := range image.Cluster.Brokers() {
 		if e, _ := b.Endpoint(v.listener); v.reaches(b) {
 			broker := kmsg.NewMetadataResponseBroker()
@@ -68,7 +85,6 @@ func (a *API) metadata(r *server.Request) server.Reply {
 	if req.IncludeClusterAuthorizedOperations {
 		resp.AuthorizedOperations = clusterOperations
 	}
-	return r.Answer(resp)
 }
 
 func namedByID(t kmsg.MetadataRequestTopic) bool {

@@ -74,6 +74,7 @@ type API struct {
 	o        Options
 	table    []row
 	sessions *sessionCache
+	whole    wholeMetadata
 	meters   meters
 	pulses   pulses
 	opening  chan struct{} // holds one for each batch that may be large and is being decompressed
