@@ -28,6 +28,8 @@
 //   - A route with Hold runs only when all earlier requests of its connection are answered, as every request does in
 //     Apache Kafka, which mutes a connection while one is under way. Produce does without, so that pipelined produces
 //     overlap.
+//   - A Request of a route with Reused serves again, with its decoded body and whatever its handler keeps beside it, once its
+//     reply has been written or dropped: the moment at which its frame does.
 //   - Idleness is a timer, not a deadline on the connection, so that it needs no wall clock and works over any
 //     net.Conn. It runs while an answer is awaited too: a client that vanished behind a long poll must not stay.
 //   - A client that closes its sending side is taken as gone, as in Apache Kafka.
