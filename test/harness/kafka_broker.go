@@ -34,6 +34,7 @@ func (k *Kafka) CommandJVM(ctx context.Context, jvm []string, class string, args
 // Broker is one process of Apache Kafka, broker and controller at once.
 type Broker struct {
 	Addr       string // "127.0.0.1:port"
+	Controller string // the same of its controller's listener; "" for a release that needs ZooKeeper
 	Dir        string // log.dirs
 	Properties string // path of its server.properties
 	server
@@ -69,6 +70,7 @@ func (k *Kafka) PrepareBrokers(t T, n int, extra ...string) []*Broker {
 		dir := t.TempDir()
 		b := &Broker{
 			Addr:       fmt.Sprintf("127.0.0.1:%d", ports[i]),
+			Controller: controller(i),
 			Dir:        filepath.Join(dir, "data"),
 			Properties: filepath.Join(dir, "server.properties"),
 		}

@@ -133,7 +133,11 @@ func (f fields) setID(id *[16]byte, name string) error {
 	return nil
 }
 
-// bytes reads "records N [codec] [producer ID EPOCH SEQUENCE]", a batch of so many records, or takes the text as it is.
+// bytes reads a batch, or takes the text as it is:
+//
+//	records N [codec] [producer ID EPOCH SEQUENCE] [wide BYTES] [format 0|1] [twice] [garbled] [cut]
+//
+// Wide: values of so many bytes. In formats 0 and 1 it is a message set. Twice: and once more. Garbled: another last byte. Cut: without the last byte.
 func (f fields) bytes(text string) ([]byte, error) {
 	words := strings.Fields(text)
 	if len(words) < 2 || words[0] != "records" {
@@ -144,24 +148,63 @@ func (f fields) bytes(text string) ([]byte, error) {
 		return nil, err
 	}
 	o := batch.BuildOptions{LeaderEpoch: -1}
+	value := func(i int) []byte { return fmt.Appendf(nil, "value %d", i) }
+	change := func(data []byte) ([]byte, error) { return data, nil }
+	then := func(next func([]byte) ([]byte, error)) {
+		before := change
+		change = func(data []byte) ([]byte, error) {
+			data, err := before(data)
+			if err != nil {
+				return nil, err
+			}
+			return next(data)
+		}
+	}
 	for words = words[2:]; len(words) > 0; words = words[1:] {
-		if words[0] == "producer" && len(words) > 3 {
+		switch word := words[0]; {
+		case word == "producer" && len(words) > 3:
 			p := &batch.Producer{}
 			if _, err := fmt.Sscan(strings.Join(words[1:4], " "), &p.ID, &p.Epoch, &p.BaseSequence); err != nil {
 				return nil, err
 			}
 			o.Producer, words = p, words[3:]
-			continue
-		}
-		for c := batch.None; c <= batch.Zstd; c++ {
-			if c.String() == words[0] {
-				o.Codec = c
+		case word == "wide" && len(words) > 1:
+			size, err := strconv.Atoi(words[1])
+			if err != nil {
+				return nil, err
+			}
+			value, words = func(int) []byte { return make([]byte, size) }, words[1:]
+		case word == "format" && len(words) > 1:
+			magic, err := strconv.ParseInt(words[1], 10, 8)
+			if err != nil {
+				return nil, err
+			}
+			then(func(data []byte) ([]byte, error) { return batch.Batch(data).Messages(int8(magic), batch.DownOptions{}) })
+			words = words[1:]
+		case word == "twice":
+			then(func(data []byte) ([]byte, error) { return append(data, data...), nil })
+		case word == "garbled":
+			then(func(data []byte) ([]byte, error) { data[len(data)-1] ^= 1; return data, nil })
+		case word == "cut":
+			then(func(data []byte) ([]byte, error) { return data[:len(data)-1], nil })
+		default:
+			if o.Codec = codec(word); o.Codec.String() != word {
+				return nil, fmt.Errorf("%q: what is %q?", text, word)
 			}
 		}
 	}
 	builder := batch.NewBuilder(o)
 	for i := range count {
-		builder.Add(batch.Record{Timestamp: f.now.UnixMilli(), Key: []byte("key"), Value: fmt.Appendf(nil, "value %d", i)})
+		builder.Add(batch.Record{Timestamp: f.now.UnixMilli(), Key: []byte("key"), Value: value(i)})
 	}
-	return builder.Build(), nil
+	return change(builder.Build())
+}
+
+func codec(name string) batch.Codec {
+	for c := batch.None; c <= batch.Zstd; c++ {
+		if c.String() == name {
+			return c
+		}
+	}
+	return batch.None
 }

@@ -2,11 +2,11 @@ package oracle
 
 import (
 	"flag"
-	"os"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"moldau/test/harness"
 )
@@ -19,55 +19,27 @@ var (
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-const rangesFile = "testdata/versions.txt"
-
-// settings are those of all brokers here, ours and Apache Kafka's.
-func settings() []string {
-	return []string{"group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=1", "offsets.topic.replication.factor=1", "auto.create.topics.enable=false"}
-}
-
-// moldau starts a node and tells which versions it shares with Apache Kafka.
-func moldau(t *testing.T) (address string, common ranges) {
-	t.Helper()
-	address = harness.Start(t, settings()...).Addr
-	text, err := os.ReadFile(rangesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address, askRanges(t, address).both(readRanges(t, string(text)))
-}
-
-func apacheKafka(t *testing.T) string {
-	t.Helper()
-	b := harness.ApacheKafka(t, harness.KafkaVersion).PrepareBroker(t, settings()...)
-	b.Spawn(t)
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		c := &conn{address: b.Addr}
-		_, err := c.exchange([]byte{}) // closes at once, if anybody listens
-		c.close()
-		if err == errClosed {
-			return b.Addr
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("Apache Kafka does not start:\n%s", b.Log())
-		}
-	}
-}
-
 // TestVersions: what Apache Kafka's clients can ask for here and what they cannot.
 func TestVersions(t *testing.T) {
-	if *renew {
-		if err := os.WriteFile(rangesFile, []byte(askRanges(t, apacheKafka(t)).write()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	ours := moldau(t).ask(t)
+	for _, r := range releases() {
+		t.Run(r.version, func(t *testing.T) {
+			if *renew {
+				r.renew(t, r.run(t))
+			}
+			theirs := r.serves(t)
+			compareRanges(t, ours.broker, theirs.broker)
+			if r.version == harness.KafkaVersion { // clients of all times ask brokers, only tools and nodes of today ask controllers
+				compareRanges(t, ours.controller, theirs.controller)
+			}
+		})
 	}
-	address, _ := moldau(t)
-	text, err := os.ReadFile(rangesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours := askRanges(t, address)
-	for name, kafka := range readRanges(t, string(text)) {
+}
+
+func compareRanges(t *testing.T, ours, theirs ranges) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(theirs)) {
+		kafka := theirs[name]
 		if v, ok := ours[name]; ok && (v.from > kafka.from || v.to < kafka.to) {
 			t.Errorf("%s: versions %s are served, Apache Kafka serves %s", name, showRange(v.from, v.to), showRange(kafka.from, kafka.to))
 		}
@@ -82,36 +54,113 @@ func TestScenes(t *testing.T) {
 	}
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			book := readBook(t, path)
-			compareBook(t, path, func() []*entry { return book }, playBook(&book))
+			compare(t, path, &scene{readBook(t, path)})
 		})
 	}
 }
 
-// compareBook runs play on a node and compares what was said with the book; with -renew it runs it on Apache Kafka first
-// and writes the book anew.
-func compareBook(t *testing.T, path string, book func() []*entry, play func(*stage, func(*entry, answers))) {
-	t.Helper()
-	address, common := moldau(t)
-	if *renew {
-		play(newStage(t, apacheKafka(t), common), func(e *entry, said answers) { e.asked, e.kafka = said != nil, said })
-		writeBook(t, path, book())
+// script is what is asked, and the book of what was answered.
+type script interface {
+	book() []*entry
+	// asks reports whether there is anything to ask of a release for these versions.
+	asks(r release, s served) bool
+	// play asks, and tells what was said to each entry.
+	play(s *stage, said func(*entry, answers))
+}
+
+// scene is a script that plays the entries of its book in order.
+type scene struct{ entries []*entry }
+
+func (s *scene) book() []*entry { return s.entries }
+
+func (s *scene) asks(_ release, versions served) bool {
+	serves := versions.broker
+	for _, e := range s.entries {
+		switch verb, _, _ := strings.Cut(e.line, " "); verb {
+		case "client":
+			serves = versions.broker
+		case "controller":
+			serves = versions.controller
+		case "ask":
+			if q, err := readQuestion(e.line); err == nil && len(q.versionsOf(serves)) > 0 {
+				return true
+			}
+		}
 	}
-	asked := map[string]bool{}
-	play(newStage(t, address, common), func(e *entry, said answers) {
-		if said == nil {
-			return
+	return false
+}
+
+func (s *scene) play(st *stage, said func(*entry, answers)) {
+	for _, e := range s.entries {
+		if e.line != "" {
+			said(e, st.play(e))
 		}
-		if asked[e.line] {
-			t.Errorf("%s: asked twice", e.line)
-		}
-		asked[e.line] = true
-		if len(said) != len(e.kafka) {
-			t.Errorf("%s: %d versions are served, answers of %d are kept: run with -renew", e.line, len(said), len(e.kafka))
+	}
+}
+
+// compare plays a script on a node, for each release anew, and compares what was said with the book; with -renew it plays
+// it on Apache Kafka first and writes the book anew.
+func compare(t *testing.T, path string, s script) {
+	t.Helper()
+	c := comparison{script: s, ours: moldau(t).ask(t), asked: map[*entry][]int16{}}
+	for _, r := range releases() {
+		t.Run(r.version, func(t *testing.T) { c.with(t, r) })
+	}
+	if c.played == len(releases()) { // and not only some of them, by -run
+		c.forgetUnasked(t)
+	}
+	if *renew || *accept != "" {
+		writeBook(t, path, s.book())
+	}
+}
+
+// comparison is of what a script hears from all releases.
+type comparison struct {
+	script
+	ours   served
+	asked  map[*entry][]int16
+	played int // releases
+}
+
+func (c *comparison) with(t *testing.T, r release) {
+	c.played++
+	common := r.answersFor(t).both(c.ours)
+	if !c.asks(r, common) {
+		return
+	}
+	if *renew {
+		c.play(newStage(t, r.run(t), r.serves(t), common), func(e *entry, said answers) {
+			if e.asked = said != nil; e.asked && e.kafka == nil {
+				e.kafka = answers{}
+			}
+			maps.Copy(e.kafka, said)
+		})
+	}
+	c.play(newStage(t, moldau(t), r.serves(t), common), func(e *entry, said answers) {
+		for _, v := range slices.Sorted(maps.Keys(said)) {
+			if slices.Contains(c.asked[e], v) {
+				t.Errorf("%s: version %d is asked twice", e.line, v)
+			}
+			if _, ok := e.kafka[v]; !ok {
+				t.Errorf("%s: no answer of version %d is kept: run with -renew", e.line, v)
+			}
+			c.asked[e] = append(c.asked[e], v)
 		}
 		e.compare(t, said)
 	})
-	if *accept != "" {
-		writeBook(t, path, book())
+}
+
+// forgetUnasked takes answers to what is not asked any more out of the book, or complains about them.
+func (c *comparison) forgetUnasked(t *testing.T) {
+	for _, e := range c.book() {
+		for _, v := range slices.Sorted(maps.Keys(e.kafka)) {
+			switch {
+			case slices.Contains(c.asked[e], v):
+			case *renew:
+				delete(e.kafka, v)
+			default:
+				t.Errorf("%s: an answer of version %d is kept, and nobody asks for it: run with -renew", e.line, v)
+			}
+		}
 	}
 }

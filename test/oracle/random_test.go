@@ -20,7 +20,7 @@ func TestRandom(t *testing.T) {
 			if *renew {
 				book = keepOurs(book, randomScene(seed))
 			}
-			compareBook(t, path, func() []*entry { return book }, playBook(&book))
+			compare(t, path, &scene{book})
 		})
 	}
 	if os.Getenv("MOLDAU_EFFORT") != "night" {
@@ -29,22 +29,12 @@ func TestRandom(t *testing.T) {
 	first := uint64(time.Now().UnixNano())
 	for seed := first; seed < first+5; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			address, common := moldau(t)
-			book := randomScene(seed)
-			playBook(&book)(newStage(t, apacheKafka(t), common), func(e *entry, said answers) { e.kafka = said })
-			playBook(&book)(newStage(t, address, common), func(e *entry, said answers) { e.compare(t, said) })
+			newest, ours, book := releases()[0], moldau(t), scene{randomScene(seed)}
+			serves := newest.serves(t)
+			common := serves.both(ours.ask(t))
+			book.play(newStage(t, newest.run(t), serves, common), func(e *entry, said answers) { e.kafka = said })
+			book.play(newStage(t, ours, serves, common), func(e *entry, said answers) { e.compare(t, said) })
 		})
-	}
-}
-
-// playBook plays the entries in order.
-func playBook(book *[]*entry) func(*stage, func(*entry, answers)) {
-	return func(s *stage, said func(*entry, answers)) {
-		for _, e := range *book {
-			if e.line != "" {
-				said(e, s.play(e))
-			}
-		}
 	}
 }
 
@@ -117,17 +107,4 @@ func randomScene(seed uint64) []*entry {
 		e.asked = strings.HasPrefix(e.line, "ask ")
 	}
 	return book
-}
-
-// client switches to one of several connections.
-func (s *stage) client(name string) {
-	if s.clients == nil {
-		s.clients = map[string]*conn{"1": s.c}
-	}
-	if s.clients[name] == nil {
-		c := &conn{address: s.c.address}
-		s.t.Cleanup(c.close)
-		s.clients[name] = c
-	}
-	s.c = s.clients[name]
 }

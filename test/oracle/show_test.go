@@ -122,19 +122,47 @@ func (s shower) fields(v reflect.Value) string {
 	return "{" + strings.Join(parts, " ") + "}"
 }
 
-// records says what batches bytes hold, or the bytes themselves.
+// records says what batches or messages bytes hold, or the bytes themselves.
 func records(data []byte) string {
 	var parts []string
 	for rest := data; len(rest) > 0; {
-		b, after, err := batch.Next(rest)
+		part, after, err := firstOf(rest)
 		if err != nil && parts != nil {
-			break // Apache Kafka sends the beginning of the batch that does not fit
+			break // Apache Kafka sends the beginning of what does not fit
 		}
 		if err != nil {
 			return strconv.Quote(string(data))
 		}
-		parts = append(parts, fmt.Sprintf("%d+%d %v", b.BaseOffset(), b.Count(), b.Codec()))
+		parts = append(parts, part)
 		rest = after
 	}
 	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// firstOf says what the first batch or message of data is: base offset and number of records; for a message of format 0 or
+// 1 its offset, and how many are in a compressed set.
+func firstOf(data []byte) (said string, rest []byte, err error) {
+	if !batch.IsMessageSet(data) {
+		b, rest, err := batch.Next(data)
+		if err != nil {
+			return "", nil, err
+		}
+		return fmt.Sprintf("%d+%d %v", b.BaseOffset(), b.Count(), b.Codec()), rest, nil
+	}
+	size, offset, magic, err := batch.PeekHeader(data)
+	if err != nil {
+		return "", nil, err
+	}
+	if size > len(data) {
+		return "", nil, batch.ErrShort
+	}
+	b, err := batch.FromMessages(data[:size], batch.UpOptions{})
+	if err != nil {
+		return "", nil, err
+	}
+	said = fmt.Sprintf("%d format %d", offset, magic)
+	if b.Codec() != batch.None {
+		said += fmt.Sprintf(" %v of %d", b.Codec(), b.Count())
+	}
+	return said, data[size:], nil
 }

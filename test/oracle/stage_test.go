@@ -2,9 +2,8 @@ package oracle
 
 import (
 	"fmt"
-	"maps"
+	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,25 +23,29 @@ import (
 //	idempotent                                  waits until producers get ids
 //	await TOPIC, gone TOPIC                     wait until a topic is there, or is not
 //	client N                                    the next questions come from client N, on a connection of its own
+//	controller                                  the next questions go to the controller's listener
 //	reconnect                                   the next question comes on a new connection
-//	ask API [VERSIONS] [keep FIELD]: QUESTION   the request's fields as JSON below, in each version that both serve
+//	ask API [VERSIONS] [keep FIELD]: QUESTION   the request's fields as JSON below, in each version that counts
 //
 // In fields "$v" stands for the version, "$FIELD" for what was kept of the answer of the same version, a topic's name for
-// its id where an id belongs, and "records 3 gzip" for a batch.
+// its id where an id belongs, and "records 3 gzip" for a batch: see fields_test.go.
 type stage struct {
 	t       *testing.T
+	at      cluster
 	c       *conn
-	clients map[string]*conn // by name, once there is more than one
-	ranges  ranges
+	clients map[string]*conn // by name
+	speaks  served           // by verbs, which take the newest version
+	counts  served           // versions that are asked
+	ranges  ranges           // of counts, on the listener that c goes to
 	began   time.Time
 	batches int
 	ids     map[string][16]byte
 	kept    map[int16]map[string]any
 }
 
-func newStage(t *testing.T, address string, r ranges) *stage {
-	s := &stage{t: t, c: &conn{address: address}, ranges: r, began: time.Now(), ids: map[string][16]byte{}, kept: map[int16]map[string]any{}}
-	t.Cleanup(s.c.close)
+func newStage(t *testing.T, at cluster, speaks, counts served) *stage {
+	s := &stage{t: t, at: at, clients: map[string]*conn{}, speaks: speaks, counts: counts, began: time.Now(), ids: map[string][16]byte{}, kept: map[int16]map[string]any{}}
+	s.client("1")
 	s.untilBrokerIsThere()
 	return s
 }
@@ -67,7 +70,7 @@ func (s *stage) untilBrokerIsThere() {
 	s.until("a broker", func() bool {
 		req := kmsg.NewPtrMetadataRequest()
 		req.Topics = []kmsg.MetadataRequestTopic{}
-		req.SetVersion(12)
+		req.SetVersion(5)
 		resp, err := s.c.ask(req)
 		return err == nil && len(resp.(*kmsg.MetadataResponse).Brokers) == 1
 	})
@@ -87,7 +90,7 @@ func (s *stage) play(e *entry) answers {
 		s.until("an id for a producer", func() bool {
 			req := kmsg.NewPtrInitProducerIDRequest()
 			req.ProducerID, req.ProducerEpoch = -1, -1
-			return s.c.must(s.t, req, 4).(*kmsg.InitProducerIDResponse).ErrorCode == 0
+			return s.must(req, 4).(*kmsg.InitProducerIDResponse).ErrorCode == 0
 		})
 	case "await":
 		s.await(words[1])
@@ -95,6 +98,8 @@ func (s *stage) play(e *entry) answers {
 		s.until(words[1]+" is gone", func() bool { return s.topic(words[1]).ErrorCode == kerr.UnknownTopicOrPartition.Code })
 	case "client":
 		s.client(words[1])
+	case "controller":
+		s.controller()
 	case "reconnect":
 		s.c.close()
 	case "ask":
@@ -105,35 +110,61 @@ func (s *stage) play(e *entry) answers {
 	return nil
 }
 
-func (s *stage) ask(e *entry) answers {
-	command, _, ok := strings.Cut(strings.TrimPrefix(e.line, "ask "), ": ")
+// question is what an entry asks.
+type question struct {
+	api, keep string
+	versions  versions // that it is about
+}
+
+func readQuestion(line string) (question, error) {
+	command, _, ok := strings.Cut(strings.TrimPrefix(line, "ask "), ": ")
 	words := strings.Fields(command)
 	if !ok || requestByName(words[0]) == nil {
-		s.t.Fatalf("%s: want ask API …: question", e.line)
+		return question{}, fmt.Errorf("%s: want ask API …: question", line)
 	}
-	versions := s.ranges[words[0]]
-	keep := ""
+	q := question{api: words[0], versions: versions{0, math.MaxInt16}}
 	for words = words[1:]; len(words) > 0; words = words[1:] {
 		if words[0] == "keep" {
-			keep, words = words[1], words[1:]
+			q.keep, words = words[1], words[1:]
 			continue
 		}
 		from, to, err := parseRange(words[0])
 		if err != nil {
-			s.t.Fatalf("%s: %v", e.line, err)
+			return question{}, fmt.Errorf("%s: %w", line, err)
 		}
-		versions.from, versions.to = max(versions.from, from), min(versions.to, to)
+		q.versions = versions{from, to}
+	}
+	return q, nil
+}
+
+// versionsOf are the versions of the question that are served.
+func (q question) versionsOf(r ranges) (all []int16) {
+	served, ok := r[q.api]
+	if !ok {
+		return nil
+	}
+	both := served.both(q.versions)
+	for v := both.from; v <= both.to; v++ {
+		all = append(all, v)
+	}
+	return all
+}
+
+func (s *stage) ask(e *entry) answers {
+	q, err := readQuestion(e.line)
+	if err != nil {
+		s.t.Fatal(err)
 	}
 	said := answers{}
-	for v := versions.from; v <= versions.to; v++ {
-		req := requestByName(strings.Fields(command)[0])
+	for _, v := range q.versionsOf(s.ranges) {
+		req := requestByName(q.api)
 		f := fields{ids: s.ids, now: s.now(), kept: func(name string) (any, bool) { value, ok := s.kept[v][name]; return value, ok }}
 		if err := f.fill(req, strings.ReplaceAll(e.input, "$v", strconv.Itoa(int(v)))); err != nil {
 			s.t.Fatalf("%s: %v", e.line, err)
 		}
 		req.SetVersion(v)
 		began := time.Now()
-		said[v] = s.say(req, keep)
+		said[v] = s.say(req, q.keep)
 		if took := time.Since(began); took > 2*time.Second {
 			s.t.Logf("%s: version %d took %v", e.line, v, took)
 		}
@@ -175,11 +206,32 @@ func (s *stage) shower() shower {
 	return shower{names}
 }
 
+// must asks what a verb needs to know, in the newest version that is served up to the given one.
+func (s *stage) must(req kmsg.Request, version int16) kmsg.Response {
+	s.t.Helper()
+	return s.c.must(s.t, req, min(version, s.speaks.broker[kmsg.NameForKey(req.Key())].to))
+}
+
+// client switches to one of several connections.
+func (s *stage) client(name string) { s.connect(name, s.at.broker, s.counts.broker) }
+
+// controller switches to the controller's listener.
+func (s *stage) controller() { s.connect("controller", s.at.controller, s.counts.controller) }
+
+func (s *stage) connect(name, address string, counts ranges) {
+	if s.clients[name] == nil {
+		c := &conn{address: address}
+		s.t.Cleanup(c.close)
+		s.clients[name] = c
+	}
+	s.c, s.ranges = s.clients[name], counts
+}
+
 // topic is what Metadata says of a topic.
 func (s *stage) topic(name string) kmsg.MetadataResponseTopic {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}}
-	return s.c.must(s.t, req, 12).(*kmsg.MetadataResponse).Topics[0]
+	return s.must(req, 12).(*kmsg.MetadataResponse).Topics[0]
 }
 
 // await waits until all partitions of a topic are led and answer.
@@ -203,7 +255,7 @@ func (s *stage) await(name string) {
 		s.ids[name] = topic.TopicID
 		req := kmsg.NewPtrListOffsetsRequest()
 		req.ReplicaID, req.Topics = -1, append(req.Topics, ask)
-		for _, p := range s.c.must(s.t, req, 5).(*kmsg.ListOffsetsResponse).Topics[0].Partitions {
+		for _, p := range s.must(req, 5).(*kmsg.ListOffsetsResponse).Topics[0].Partitions {
 			if p.ErrorCode != 0 {
 				return false
 			}
@@ -230,7 +282,7 @@ func (s *stage) create(name string, options []string) {
 	}
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis, req.Topics = 30_000, append(req.Topics, topic)
-	if code := s.c.must(s.t, req, 7).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode; code != 0 {
+	if code := s.must(req, 7).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode; code != 0 {
 		s.t.Fatalf("create %s: %v", name, kerr.ErrorForCode(code))
 	}
 	s.await(name)
@@ -243,7 +295,7 @@ func (s *stage) produce(topic, partition, spec string) {
 	if err := (fields{now: s.now()}).fill(req, in); err != nil {
 		s.t.Fatal(err)
 	}
-	if code := s.c.must(s.t, req, 9).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode; code != 0 {
+	if code := s.must(req, 9).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode; code != 0 {
 		s.t.Fatalf("produce to %s: %v", topic, kerr.ErrorForCode(code))
 	}
 }
@@ -252,69 +304,11 @@ func (s *stage) group(name string) {
 	s.until("the coordinator of "+name, func() bool {
 		find := kmsg.NewPtrFindCoordinatorRequest()
 		find.CoordinatorKey = name
-		if s.c.must(s.t, find, 3).(*kmsg.FindCoordinatorResponse).ErrorCode != 0 {
+		if s.must(find, 3).(*kmsg.FindCoordinatorResponse).ErrorCode != 0 {
 			return false
 		}
 		offsets := kmsg.NewPtrOffsetFetchRequest()
 		offsets.Group = name
-		return s.c.must(s.t, offsets, 7).(*kmsg.OffsetFetchResponse).ErrorCode == 0
+		return s.must(offsets, 7).(*kmsg.OffsetFetchResponse).ErrorCode == 0
 	})
-}
-
-// versions is a range, both inclusive; empty if to is less than from.
-type versions struct{ from, to int16 }
-
-// ranges are the versions of APIs, by name.
-type ranges map[string]versions
-
-// askRanges asks a broker what it serves.
-func askRanges(t *testing.T, address string) ranges {
-	t.Helper()
-	c := &conn{address: address}
-	defer c.close()
-	r := ranges{}
-	for _, k := range c.must(t, kmsg.NewPtrApiVersionsRequest(), 2).(*kmsg.ApiVersionsResponse).ApiKeys {
-		if req := kmsg.RequestForKey(k.ApiKey); req != nil {
-			from := k.MinVersion
-			if k.ApiKey == kmsg.Produce.Int16() {
-				from = max(from, 3) // Apache Kafka tells 0 to 2 for librdkafka's sake, and closes the connection on them
-			}
-			r[kmsg.NameForKey(k.ApiKey)] = versions{from, min(k.MaxVersion, req.MaxVersion())}
-		}
-	}
-	return r
-}
-
-// both are the versions that are in two ranges.
-func (r ranges) both(o ranges) ranges {
-	common := ranges{}
-	for name, v := range r {
-		if other, ok := o[name]; ok {
-			common[name] = versions{max(v.from, other.from), min(v.to, other.to)}
-		}
-	}
-	return common
-}
-
-// write is the ranges as a file has them.
-func (r ranges) write() string {
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(r)) {
-		fmt.Fprintf(&b, "%s %d-%d\n", name, r[name].from, r[name].to)
-	}
-	return b.String()
-}
-
-func readRanges(t *testing.T, text string) ranges {
-	t.Helper()
-	r := ranges{}
-	for line := range strings.Lines(text) {
-		name, versionsText, _ := strings.Cut(strings.TrimSpace(line), " ")
-		from, to, err := parseRange(versionsText)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r[name] = versions{from, to}
-	}
-	return r
 }
