@@ -194,7 +194,7 @@ func TestLastReplicaStanding(t *testing.T) {
 	l.await(t, 200) // these the follower lacks
 	c.nodes[leader].kill()
 	c.nodes[follower].restart(t)
-	harness.Eventually(t, 30*time.Second, "the one that is behind is back", func() error {
+	harness.Eventually(t, time.Minute, "the one that is behind is back", func() error {
 		up, err := kadm.NewClient(c.client(t)).ListBrokers(t.Context())
 		if err == nil && !slices.Contains(up.NodeIDs(), int32(follower)) {
 			err = fmt.Errorf("brokers %v", up.NodeIDs())

@@ -17,7 +17,7 @@ func TestForms(t *testing.T) {
 	c := start(t, 3)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	harness.Eventually(t, 20*time.Second, "all brokers are known", func() error {
+	harness.Eventually(t, time.Minute, "all brokers are known", func() error {
 		m, err := kadm.NewClient(c.client(t)).BrokerMetadata(ctx)
 		if err == nil && len(m.Brokers) != 3 {
 			err = fmt.Errorf("brokers %v", m.Brokers.NodeIDs())

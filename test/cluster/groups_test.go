@@ -228,10 +228,10 @@ func (g *team) check(t *testing.T, l *load) {
 		}
 		return nil
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var offsets kadm.OffsetResponses
-	harness.Eventually(t, 20*time.Second, "the committed offsets are known", func() (err error) {
+	harness.Eventually(t, time.Minute, "the committed offsets are known", func() (err error) {
 		if offsets, err = kadm.NewClient(g.c.client(t)).FetchOffsets(ctx, g.group); err == nil {
 			err = offsets.Error()
 		}
@@ -269,7 +269,7 @@ func newest(claims map[claim]string) int32 {
 func (c *cluster) coordinator(t *testing.T, group string) int {
 	t.Helper()
 	node := -1
-	harness.Eventually(t, 20*time.Second, "the group has a coordinator", func() error {
+	harness.Eventually(t, time.Minute, "the group has a coordinator", func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		found := kadm.NewClient(c.client(t)).FindGroupCoordinators(ctx, group)
@@ -451,7 +451,7 @@ func TestOffsetsOfManyCommits(t *testing.T) {
 	c.nodes[c.coordinator(t, "busy")].kill()
 	began := time.Now()
 	var offsets kadm.OffsetResponses
-	harness.Eventually(t, 30*time.Second, "the next coordinator knows the offsets", func() (err error) {
+	harness.Eventually(t, time.Minute, "the next coordinator knows the offsets", func() (err error) {
 		offsets, err = admin.FetchOffsets(ctx, "busy")
 		return err
 	})

@@ -177,7 +177,7 @@ func (l *load) check(t *testing.T, c *cluster) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var ends kadm.ListedOffsets
-	harness.Eventually(t, 30*time.Second, "the end offsets are known", func() (err error) {
+	harness.Eventually(t, time.Minute, "the end offsets are known", func() (err error) {
 		if ends, err = kadm.NewClient(c.client(t)).ListEndOffsets(ctx, l.topic); err == nil {
 			err = ends.Error()
 		}

@@ -146,6 +146,6 @@ func TestTopicMadeAgain(t *testing.T) {
 		}
 		c.inSync(t, "orders", 3)
 		l.check(t, c)
-		harness.Eventually(t, 20*time.Second, "the topic is gone", func() error { return c.remove(ctx, "orders") })
+		harness.Eventually(t, time.Minute, "the topic is gone", func() error { return c.remove(ctx, "orders") })
 	}
 }

@@ -27,7 +27,7 @@ func TestZombieLeader(t *testing.T) {
 	l.await(t, 200)
 	leader := c.leader(t, "orders", 0)
 	c.nodes[leader].signal(t, syscall.SIGSTOP)
-	harness.Eventually(t, 30*time.Second, "another leads", func() error {
+	harness.Eventually(t, time.Minute, "another leads", func() error {
 		d, err := c.describeBut(leader, "orders")
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func TestTooFewInSync(t *testing.T) {
 		}
 	}
 	c.inSync(t, "orders", 1, leader) // others may know before the one that refuses does
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cl := c.client(t, kgo.DefaultProduceTopic("orders"), kgo.RecordRetries(0), kgo.DisableIdempotentWrite())
 	began := time.Now()
@@ -135,7 +135,7 @@ func TestControllerCutOff(t *testing.T) {
 	active := c.controller(t)
 	c.isolate(t, active)
 	l.await(t, 300)
-	harness.Eventually(t, 20*time.Second, "a topic is made by another controller", func() error {
+	harness.Eventually(t, time.Minute, "a topic is made by another controller", func() error {
 		return c.createBut(active, "made-meanwhile")
 	})
 	c.heal(t)

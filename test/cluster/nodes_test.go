@@ -146,7 +146,7 @@ func (p *process) spawn(t *testing.T) {
 // ready waits until the node serves.
 func (p *process) ready(t *testing.T) {
 	t.Helper()
-	harness.Eventually(t, 30*time.Second, fmt.Sprintf("node %d is ready", p.id), func() error {
+	harness.Eventually(t, time.Minute, fmt.Sprintf("node %d is ready", p.id), func() error {
 		select {
 		case <-p.done:
 			text, _ := os.ReadFile(p.log)
@@ -160,7 +160,7 @@ func (p *process) ready(t *testing.T) {
 // logged waits until the node has printed a line with all these texts.
 func (p *process) logged(t *testing.T, texts ...string) {
 	t.Helper()
-	harness.Eventually(t, 20*time.Second, fmt.Sprintf("node %d says %q", p.id, texts), func() error {
+	harness.Eventually(t, time.Minute, fmt.Sprintf("node %d says %q", p.id, texts), func() error {
 		log, _ := os.ReadFile(p.log)
 		for line := range strings.Lines(string(log)) {
 			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
@@ -209,8 +209,8 @@ func (p *process) stop(t *testing.T) {
 	p.signal(t, syscall.SIGTERM)
 	select {
 	case <-p.done:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("node %d did not stop within 30 s", p.id)
+	case <-time.After(time.Minute):
+		t.Fatalf("node %d did not stop within a minute", p.id)
 	}
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("node %d stopped with status %d", p.id, code)
@@ -229,7 +229,7 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 func (p *process) halt(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGSTOP)
-	harness.Eventually(t, 30*time.Second, fmt.Sprintf("node %d stands still", p.id), func() error {
+	harness.Eventually(t, time.Minute, fmt.Sprintf("node %d stands still", p.id), func() error {
 		if !harness.Halted(p.cmd.Process.Pid) {
 			return errors.New("it runs")
 		}
@@ -290,18 +290,19 @@ func (c *cluster) must(t *testing.T, name string, args ...string) string {
 }
 
 // create makes a topic and waits until every broker that runs knows it: a coordinator takes no commit for a topic it has not heard of.
+// That it is there already is fine: a request that nobody answered may have made it.
 func (c *cluster) create(t *testing.T, topic string, partitions int32, copies int16, configs map[string]*string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if _, err := kadm.NewClient(c.client(t)).CreateTopic(ctx, partitions, copies, configs, topic); err != nil {
+	if _, err := kadm.NewClient(c.client(t)).CreateTopic(ctx, partitions, copies, configs, topic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 		t.Fatalf("create %s: %v", topic, err)
 	}
 	for _, id := range c.ids() {
 		if p := c.nodes[id]; p.cmd == nil || !p.broker {
 			continue
 		}
-		harness.Eventually(t, 20*time.Second, fmt.Sprintf("node %d knows %s", id, topic), func() error {
+		harness.Eventually(t, time.Minute, fmt.Sprintf("node %d knows %s", id, topic), func() error {
 			_, err := ask(topic, address(id)+":9092")
 			return err
 		})
@@ -362,7 +363,7 @@ func (c *cluster) createBut(but int, topic string) error {
 func (c *cluster) leader(t *testing.T, topic string, partition int32) int {
 	t.Helper()
 	leader := -1
-	harness.Eventually(t, 20*time.Second, fmt.Sprintf("%s-%d has a leader", topic, partition), func() error {
+	harness.Eventually(t, time.Minute, fmt.Sprintf("%s-%d has a leader", topic, partition), func() error {
 		d, err := c.describe(topic)
 		if err != nil {
 			return err
@@ -403,7 +404,7 @@ func (c *cluster) inSync(t *testing.T, topic string, n int, of ...int) {
 func (c *cluster) controller(t *testing.T) int {
 	t.Helper()
 	leader := -1
-	harness.Eventually(t, 20*time.Second, "there is an active controller", func() error {
+	harness.Eventually(t, time.Minute, "there is an active controller", func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		q, err := quorumLeader(ctx, c.client(t))

@@ -17,7 +17,7 @@ import (
 // cluster does not notice. A node whose advertised address leads nowhere says so, and a move to it that was to be throttled does
 // not begin, nor leaves throttles with those that could be reached.
 func TestStrangers(t *testing.T) {
-	c := start(t, 3, "initial.broker.registration.timeout.ms=3000")
+	c := start(t, 3)
 	c.create(t, "orders", 3, 3, nil)
 	c.inSync(t, "orders", 3)
 	l := c.produce(t, "orders", 3)
@@ -55,7 +55,7 @@ func TestStrangers(t *testing.T) {
 // TestImpossible: what the cluster cannot do is refused as a whole.
 func TestImpossible(t *testing.T) {
 	c := start(t, 3)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	admin := kadm.NewClient(c.client(t))
 	if _, err := admin.CreateTopic(ctx, 1, 4, nil, "too-many-copies"); !errors.Is(err, kerr.InvalidReplicationFactor) {

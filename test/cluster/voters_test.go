@@ -81,7 +81,7 @@ func TestControllerPaused(t *testing.T) {
 	l.await(t, 200)
 	active := c.controller(t)
 	c.nodes[active].signal(t, syscall.SIGSTOP)
-	harness.Eventually(t, 20*time.Second, "a topic is made by another controller", func() error {
+	harness.Eventually(t, time.Minute, "a topic is made by another controller", func() error {
 		return c.createBut(active, "made-meanwhile")
 	})
 	<-time.After(6 * time.Second) // twice the session
@@ -124,7 +124,7 @@ func TestVotersChange(t *testing.T) {
 		"controller.quorum.bootstrap.servers="+address(1)+":9093,"+address(2)+":9093,"+address(3)+":9093", "controller.quorum.auto.join.enable=false")
 	fourth.spawn(t)
 	fourth.ready(t)
-	harness.Eventually(t, 20*time.Second, "node 4 has a vote", func() error {
+	harness.Eventually(t, time.Minute, "node 4 has a vote", func() error {
 		for _, v := range c.voters(t) {
 			if v.ID == 4 {
 				return nil
@@ -140,7 +140,7 @@ func TestVotersChange(t *testing.T) {
 			c.must(t, "metadata-quorum", "remove-controller", "--controller-id", fmt.Sprint(v.ID), "--controller-directory-id", v.Directory)
 		}
 	}
-	harness.Eventually(t, 20*time.Second, "another controller is active", func() error {
+	harness.Eventually(t, time.Minute, "another controller is active", func() error {
 		if now := c.controller(t); now == active {
 			return fmt.Errorf("node %d", now)
 		}
@@ -153,7 +153,7 @@ func TestVotersChange(t *testing.T) {
 	// Of the three that vote now one may die.
 	now := c.controller(t)
 	c.nodes[now].kill()
-	harness.Eventually(t, 20*time.Second, "a topic is made by the rest", func() error { return c.createBut(now, "made-by-the-rest") })
+	harness.Eventually(t, time.Minute, "a topic is made by the rest", func() error { return c.createBut(now, "made-by-the-rest") })
 	c.nodes[now].restart(t)
 	c.inSync(t, "orders", 3)
 	l.check(t, c)
@@ -211,7 +211,7 @@ func TestEmptyDisk(t *testing.T) {
 	c.must(t, "leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "1")
 	c.must(t, "leader-election", "--election-type", "preferred", "--topic", "orders", "--partition", "2")
 	for p := range int32(3) {
-		harness.Eventually(t, 20*time.Second, "the new disk leads", func() error {
+		harness.Eventually(t, time.Minute, "the new disk leads", func() error {
 			if leader := c.leader(t, "orders", p); leader != victim {
 				return fmt.Errorf("partition %d is led by %d", p, leader)
 			}
