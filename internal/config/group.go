@@ -91,21 +91,32 @@ func ClientMetrics(values map[string]string) (Subscription, error) {
 // checkRows tells what is wrong with each setting by itself.
 func checkRows(rows map[string]*Row, of string, values map[string]string) error {
 	var wrong []string
+	unknown, mistyped := false, false
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		row, ok := rows[name]
 		if !ok {
+			unknown = true
 			wrong = append(wrong, fmt.Sprintf("%s is not a setting of %s", name, of)+suggestion(name, rows))
 			continue
 		}
 		if _, want := row.parse(values[name]); want != "" {
+			_, ok := row.Type.parse(values[name])
+			mistyped = mistyped || !ok
 			wrong = append(wrong, fmt.Sprintf("%s=%s: want %s", name, shown(row.Type, values[name]), want))
 		}
 	}
 	if wrong == nil {
 		return nil
 	}
-	return errors.New(strings.Join(wrong, "; "))
+	err := errors.New(strings.Join(wrong, "; "))
+	if mistyped && !unknown {
+		return &NotOfTypeError{err}
+	}
+	return err
 }
+
+// NotOfTypeError is about a value that a setting of its type cannot have, such as a word for a number (Kafka's ConfigException).
+type NotOfTypeError struct{ error }
 
 var durations = regexp.MustCompile(`^by_duration:-?P(\d+D)?(T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?$`)
 

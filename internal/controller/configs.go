@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/config"
 	"moldau/internal/metadata"
 )
 
@@ -248,17 +250,18 @@ func (s *state) checkEligible(r metadata.ConfigResource, next map[string]*string
 	return nil
 }
 
-// checkConfigs refuses wrong values. Those of brokers and of client metrics are an invalid request, as in ConfigAdminManager
-// (KAFKA-13609) and ClientMetricsConfigs.
+// checkConfigs refuses wrong values. Those of brokers are an invalid request, and those of client metrics unless it is their type that is
+// wrong, as in ConfigAdminManager (KAFKA-13609) and ClientMetricsConfigs.
 func (s *state) checkConfigs(r metadata.ConfigResource, values map[string]string) error {
 	if s.Rules.Check == nil {
 		return nil
 	}
 	err := s.Rules.Check(r, values, s.image.Configs.Get(metadata.ConfigBroker, ""))
+	var mistyped *config.NotOfTypeError
 	switch {
 	case err == nil:
 		return nil
-	case r.Type == metadata.ConfigBroker || r.Type == metadata.ConfigClientMetrics:
+	case r.Type == metadata.ConfigBroker || r.Type == metadata.ConfigClientMetrics && !errors.As(err, &mistyped):
 		return faultf(kerr.InvalidRequest, "%v", err)
 	}
 	return faultf(kerr.InvalidConfig, "%v", err)

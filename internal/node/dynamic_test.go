@@ -127,6 +127,8 @@ func TestRefusedSettings(t *testing.T) {
 		{kmsg.ConfigResourceTypeTopic, "orders", []string{"min.compaction.lag.ms=5", "max.compaction.lag.ms=4"}, 40, "min.compaction.lag.ms is 5"},
 		{kmsg.ConfigResourceTypeGroupConfig, "g", []string{"consumer.heartbeat.interval.ms=1"}, 40, "want from 5000 to 15000"},
 		{kmsg.ConfigResourceTypeClientMetrics, "m", []string{"interval.ms=1"}, 42, "from 100 to 3600000"},
+		{kmsg.ConfigResourceTypeClientMetrics, "m", []string{"interval.ms=soon"}, 40, "want a whole number"},
+		{kmsg.ConfigResourceTypeClientMetrics, "m", []string{"interval.ms=soon", "colour=red"}, 42, "colour is not a setting"},
 	} {
 		if code, text := set(t, n, c.kind, c.name, c.pair...); code != c.code || !strings.Contains(text, c.text) {
 			t.Errorf("%v of %q: %d %q, want %d %q", c.pair, c.name, code, text, c.code, c.text)
