@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,17 +20,6 @@ import (
 
 // apacheVersion is the newest release of Apache Kafka whose tests are among the packages of Maven Central.
 const apacheVersion = "4.3.1"
-
-// apacheWide are the classes of Apache Kafka's tests that get as many brokers as they want, up to five, and a controller. The others
-// get one node, and replication factors that fit.
-var apacheWide = []string{
-	"org.apache.kafka.clients.admin.DeleteTopicTest",
-	"org.apache.kafka.clients.admin.DescribeProducersWithBrokerIdTest",
-	"org.apache.kafka.clients.admin.ListOffsetsIntegrationTest",
-	"org.apache.kafka.clients.admin.RackAwareAutoTopicCreationTest",
-	"org.apache.kafka.tools.LeaderElectionCommandTest",
-	"org.apache.kafka.tools.reassign.ReassignPartitionsCommandTest",
-}
 
 // apacheSlice are the classes of Apache Kafka's tests that a landing runs.
 var apacheSlice = []string{
@@ -127,8 +115,8 @@ func (s apacheSuite) classes(t *testing.T) []string {
 	return list
 }
 
-// run runs classes in one JVM, without the tests that are to be left out, each on nodes of its own, so many at most.
-func (s apacheSuite) run(t *testing.T, classes []string, nodes int, leave []name, timeout time.Duration) map[name]result {
+// run runs classes in one JVM, without the tests that are to be left out, each on nodes of its own.
+func (s apacheSuite) run(t *testing.T, classes []string, leave []name, timeout time.Duration) map[name]result {
 	t.Helper()
 	dir := t.TempDir()
 	var leftOut strings.Builder
@@ -144,7 +132,6 @@ func (s apacheSuite) run(t *testing.T, classes []string, nodes int, leave []name
 		"-Djunit.jupiter.extensions.autodetection.enabled=true",
 		"-Djunit.jupiter.execution.timeout.testtemplate.method.default=90s",
 		"-Dmoldau.command="+strings.Join(command(t), " "),
-		fmt.Sprintf("-Dmoldau.nodes=%d", nodes),
 		"-Dmoldau.left.out="+filepath.Join(dir, "left-out"),
 	)
 	args := []string{"execute", "--disable-banner", "--disable-ansi-colors", "--details=testfeed", "--reports-dir=" + filepath.Join(dir, "reports")}
@@ -169,14 +156,13 @@ func (s apacheSuite) run(t *testing.T, classes []string, nodes int, leave []name
 	return results
 }
 
-// command runs a node that ends with the JVM that has started it, where the system can do that.
+// command runs the binary in a process that ends with the JVM that has started it, where the system can do that.
 func command(t *testing.T) []string {
 	t.Helper()
-	serve := []string{harness.Binary(t), "serve"}
 	if path, err := exec.LookPath("setpriv"); err == nil {
-		return append([]string{path, "--pdeathsig", "KILL"}, serve...)
+		return []string{path, "--pdeathsig", "KILL", harness.Binary(t)}
 	}
-	return serve
+	return []string{harness.Binary(t)}
 }
 
 // TestApacheKafka: Apache Kafka's own integration tests, which its developers run on brokers inside the test's process. One
@@ -190,7 +176,7 @@ func TestApacheKafka(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var run, narrow, wide []string
+	var run []string
 	for _, class := range s.classes(t) {
 		switch {
 		case e.absent[class].tests > 0 || !wantedClasses.MatchString(class):
@@ -201,19 +187,6 @@ func TestApacheKafka(t *testing.T) {
 			run = append(run, class)
 		}
 	}
-	for _, class := range run {
-		if slices.Contains(apacheWide, class) {
-			wide = append(wide, class)
-		} else {
-			narrow = append(narrow, class)
-		}
-	}
-	results := make(map[name]result)
-	if len(narrow) > 0 {
-		maps.Copy(results, s.run(t, narrow, 1, e.leaveOut(), 3*time.Hour))
-	}
-	if len(wide) > 0 {
-		maps.Copy(results, s.run(t, wide, 5, e.leaveOut(), time.Hour))
-	}
+	results := s.run(t, run, e.leaveOut(), 3*time.Hour)
 	e.check(t, suite, run, results)
 }

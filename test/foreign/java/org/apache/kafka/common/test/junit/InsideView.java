@@ -1,25 +1,36 @@
 package org.apache.kafka.common.test.junit;
 
-import java.lang.reflect.InvocationHandler;
+import java.io.File;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
-import java.lang.reflect.Proxy;
+import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
+import java.util.concurrent.ExecutionException;
+import kafka.cluster.Partition;
+import kafka.log.LogManager;
 import kafka.network.SocketServer;
 import kafka.server.KafkaBroker;
 import kafka.server.KafkaConfig;
-import org.apache.kafka.clients.admin.ListTopicsOptions;
-import org.apache.kafka.clients.admin.TopicDescription;
-import org.apache.kafka.common.TopicPartitionInfo;
+import kafka.server.ReplicaManager;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.MetadataResponse.PartitionMetadata;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.metadata.MetadataCache;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.mockito.Mockito;
 import org.opentest4j.TestAbortedException;
+import scala.Option;
+import scala.collection.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The few things about Apache Kafka's own broker object that a process can answer from outside. Whatever else a test asks of
@@ -35,20 +46,19 @@ public final class InsideView {
 
     /** Makes an object of the wanted type that answers with the methods of the same name and parameters that answers has. */
     private static <T> T view(Class<T> wanted, Object answers) {
-        InvocationHandler handler = (proxy, method, args) -> {
+        return Mockito.mock(wanted, call -> {
             Method answer;
             try {
-                answer = answers.getClass().getMethod(method.getName(), method.getParameterTypes());
+                answer = answers.getClass().getMethod(call.getMethod().getName(), call.getMethod().getParameterTypes());
             } catch (NoSuchMethodException e) {
-                throw new TestAbortedException("inside: asks for " + wanted.getSimpleName() + "." + method.getName());
+                throw new TestAbortedException("inside: asks for " + wanted.getSimpleName() + "." + call.getMethod().getName());
             }
             try {
-                return answer.invoke(answers, args);
+                return answer.invoke(answers, call.getArguments());
             } catch (InvocationTargetException e) {
                 throw e.getCause();
             }
-        };
-        return wanted.cast(Proxy.newProxyInstance(InsideView.class.getClassLoader(), new Class<?>[] {wanted}, handler));
+        });
     }
 
     /** What a KafkaBroker answers. */
@@ -74,15 +84,11 @@ public final class InsideView {
         }
 
         public SocketServer socketServer() {
-            SocketServer server = Mockito.mock(SocketServer.class, call -> {
-                throw new TestAbortedException("inside: asks for SocketServer." + call.getMethod().getName());
-            });
-            Mockito.doReturn(node.port()).when(server).boundPort(cluster.clientListener());
-            return server;
+            return view(SocketServer.class, this); // of which only boundPort can be answered
         }
 
         public BrokerState brokerState() {
-            return node.alive() ? BrokerState.RUNNING : BrokerState.NOT_RUNNING;
+            return node.alive() ? BrokerState.RUNNING : BrokerState.SHUTTING_DOWN; // in which an object of Apache Kafka's stays
         }
 
         public boolean isShutdown() {
@@ -97,8 +103,20 @@ public final class InsideView {
             node.stop();
         }
 
+        public void shutdown(Duration patience) {
+            node.stop();
+        }
+
         public void awaitShutdown() {
             // shutdown has waited.
+        }
+
+        public ReplicaManager replicaManager() {
+            return view(ReplicaManager.class, new Replicas(cluster, node));
+        }
+
+        public LogManager logManager() {
+            return view(LogManager.class, new Logs(node));
         }
 
         public GroupCoordinator groupCoordinator() {
@@ -106,7 +124,74 @@ public final class InsideView {
         }
 
         public MetadataCache metadataCache() {
-            return view(MetadataCache.class, new Metadata(cluster));
+            return view(MetadataCache.class, new Metadata(node));
+        }
+    }
+
+    /** What a ReplicaManager answers. */
+    public static final class Replicas {
+        private final OutsideCluster cluster;
+        private final OutsideNode node;
+
+        Replicas(OutsideCluster cluster, OutsideNode node) {
+            this.cluster = cluster;
+            this.node = node;
+        }
+
+        public LogManager logManager() {
+            return view(LogManager.class, new Logs(node));
+        }
+
+        public Option<Partition> onlinePartition(TopicPartition partition) {
+            return node.alive() && node.hasLog(partition) ? Option.apply(view(Partition.class, new Replica(cluster, node, partition))) : Option.empty();
+        }
+
+        public Option<UnifiedLog> localLog(TopicPartition partition) {
+            return node.hasLog(partition) ? Option.apply(view(UnifiedLog.class, new Replica(cluster, node, partition))) : Option.empty();
+        }
+    }
+
+    /** What a LogManager answers. */
+    public static final class Logs {
+        private final OutsideNode node;
+
+        Logs(OutsideNode node) {
+            this.node = node;
+        }
+
+        public Option<UnifiedLog> getLog(TopicPartition partition, boolean future) {
+            return !future && node.hasLog(partition) ? Option.apply(view(UnifiedLog.class, this)) : Option.empty();
+        }
+
+        public Seq<File> liveLogDirs() {
+            return CollectionConverters.asScala(node.logDirs()).toSeq();
+        }
+    }
+
+    /** What the Partition and the UnifiedLog of a replica answer. */
+    public static final class Replica {
+        private final OutsideCluster cluster;
+        private final OutsideNode node;
+        private final TopicPartition partition;
+
+        Replica(OutsideCluster cluster, OutsideNode node, TopicPartition partition) {
+            this.cluster = cluster;
+            this.node = node;
+            this.partition = partition;
+        }
+
+        public Option<Object> leaderIdIfLocal() {
+            return new Metadata(node).getLeaderAndIsr(partition.topic(), partition.partition()).map(LeaderAndIsr::leader)
+                .filter(leader -> leader == node.id()).map(Option::<Object>apply).orElse(Option.empty());
+        }
+
+        // A leader tells its own; what a follower believes does not show, and is no more.
+        public long highWatermark() {
+            try (Admin admin = cluster.admin()) {
+                return admin.listOffsets(Map.of(partition, OffsetSpec.latest())).partitionResult(partition).get().offset();
+            } catch (ExecutionException | InterruptedException e) {
+                throw new IllegalStateException(e);
+            }
         }
     }
 
@@ -121,32 +206,29 @@ public final class InsideView {
 
     /** What a MetadataCache answers. */
     public static final class Metadata {
-        private final OutsideCluster cluster;
+        private final OutsideNode node;
 
-        Metadata(OutsideCluster cluster) {
-            this.cluster = cluster;
+        Metadata(OutsideNode node) {
+            this.node = node;
         }
 
-        private Optional<TopicDescription> describe(String topic) {
-            return cluster.ask(admin -> admin.listTopics(new ListTopicsOptions().listInternal(true)).names().get().contains(topic)
-                ? Optional.of(admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic)) : Optional.empty());
+        private List<PartitionMetadata> partitions(String topic) {
+            return node.metadata(List.of(topic)).topicMetadata().stream().filter(t -> t.error() == Errors.NONE)
+                .flatMap(t -> t.partitionMetadata().stream()).toList();
         }
 
         public boolean contains(String topic) {
-            return describe(topic).isPresent();
+            return !partitions(topic).isEmpty();
         }
 
         public Optional<Integer> numPartitions(String topic) {
-            return describe(topic).map(d -> d.partitions().size());
+            return Optional.of(partitions(topic).size()).filter(n -> n > 0);
         }
 
         public Optional<LeaderAndIsr> getLeaderAndIsr(String topic, int partition) {
-            return describe(topic).filter(d -> partition < d.partitions().size()).map(d -> {
-                TopicPartitionInfo p = d.partitions().get(partition);
-                int leader = p.leader() == null ? LeaderAndIsr.NO_LEADER : p.leader().id();
-                // Nobody outside sees a partition's epochs.
-                return new LeaderAndIsr(leader, p.isr().stream().map(n -> n.id()).toList());
-            });
+            // Nobody outside sees a partition's epoch.
+            return partitions(topic).stream().filter(p -> p.partition() == partition).findFirst()
+                .map(p -> new LeaderAndIsr(p.leaderId.orElse(LeaderAndIsr.NO_LEADER), p.inSyncReplicaIds));
         }
     }
 }

@@ -5,20 +5,16 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.stream.Stream;
 
 /** What the program that started this run has told in system properties. */
 final class Launch {
     private Launch() {
     }
 
-    /** How many nodes a cluster can have. */
-    static int nodes() {
-        return Integer.getInteger("moldau.nodes", 1);
-    }
-
-    /** The command that runs a node in the foreground, without the path of its server.properties, which comes last. */
-    static List<String> command() {
-        return List.of(System.getProperty("moldau.command").split(" "));
+    /** A command of the program that is tested. */
+    static List<String> command(String... arguments) {
+        return Stream.concat(Stream.of(System.getProperty("moldau.command").split(" ")), Stream.of(arguments)).toList();
     }
 
     /**

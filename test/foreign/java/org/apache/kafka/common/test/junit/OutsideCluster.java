@@ -3,11 +3,8 @@ package org.apache.kafka.common.test.junit;
 import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
@@ -18,7 +15,8 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.concurrent.TimeUnit;
+import java.util.concurrent.ExecutionException;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -33,24 +31,25 @@ import org.apache.kafka.common.test.api.Type;
 import org.apache.kafka.server.fault.FaultHandlerException;
 
 /**
- * A cluster of processes, made for one test and removed after it: one node that is both broker and controller, or, where several
- * brokers may be had, a controller and brokers, so that a test can stop any broker, as it can where Apache Kafka's controller
- * and broker of one id are objects in one process. Each gets the properties that the test asks for. A test that wants more nodes than there may be gets what there may be, and
- * replication factors that fit.
+ * A cluster of processes, made for one test and removed after it. Each gets the properties that the test asks for. Controllers are
+ * processes of their own as soon as there are several brokers, so that a test can stop any broker, as it can where Apache Kafka's
+ * controller and broker of one id are objects in one process.
  */
 final class OutsideCluster implements ClusterInstance {
     private static final long READY_MS = 30_000;
-    private static final int CONTROLLER_ID = Launch.nodes() > 1 ? 3000 : 0; // 3000 as in Apache Kafka's
+    private static final int FIRST_CONTROLLER_ALONE = 3000; // as in Apache Kafka's
 
     private final ClusterConfig config;
-    private final Map<Integer, OutsideNode> nodes = new TreeMap<>(); // the brokers
-    private OutsideNode controllerNode; // null: node 0 is it
+    private final boolean combined;
+    private final Map<Integer, OutsideNode> brokers = new TreeMap<>();
+    private final Map<Integer, OutsideNode> controllers = new TreeMap<>(); // where combined, some or all of the brokers
+    private final Map<Integer, Integer> controllerPorts = new TreeMap<>();
     private Path dir;
-    private int controllerPort;
     private boolean stopped;
 
-    OutsideCluster(ClusterConfig config) {
+    OutsideCluster(ClusterConfig config, boolean combined) {
         this.config = config;
+        this.combined = combined;
     }
 
     @Override
@@ -60,19 +59,22 @@ final class OutsideCluster implements ClusterInstance {
         }
         try {
             dir = Files.createTempDirectory("moldau-foreign");
-            controllerPort = freePort();
-            if (CONTROLLER_ID > 0) {
-                controllerNode = new OutsideNode(CONTROLLER_ID, controllerPort, properties(CONTROLLER_ID, controllerPort), dir);
-                controllerNode.start();
+            int firstController = combined ? 0 : FIRST_CONTROLLER_ALONE;
+            for (int id = firstController; id < firstController + config.numControllers(); id++) {
+                controllerPorts.put(id, Ports.free());
             }
-            for (int id = 0; id < size(); id++) {
-                int port = freePort();
-                nodes.put(id, new OutsideNode(id, port, properties(id, port), dir));
+            for (int id = 0; id < config.numBrokers(); id++) {
+                int port = Ports.free();
+                brokers.put(id, new OutsideNode(id, port, properties(id, port), dir));
             }
-            for (OutsideNode node : nodes.values()) {
+            for (int id : controllerPorts.keySet()) {
+                OutsideNode node = brokers.get(id);
+                controllers.put(id, node != null ? node : new OutsideNode(id, controllerPorts.get(id), properties(id, -1), dir));
+            }
+            for (OutsideNode node : nodes()) {
                 node.start();
             }
-            for (OutsideNode node : nodes.values()) {
+            for (OutsideNode node : nodes()) {
                 node.waitUntilItListens(READY_MS);
             }
             waitForReadyBrokers();
@@ -84,30 +86,33 @@ final class OutsideCluster implements ClusterInstance {
         }
     }
 
-    private int size() {
-        return Math.min(config.numBrokers(), Launch.nodes());
+    private Collection<OutsideNode> nodes() {
+        Map<Integer, OutsideNode> nodes = new TreeMap<>(controllers);
+        nodes.putAll(brokers);
+        return nodes.values();
     }
 
+    /** The properties of a node; a broker listens to clients on a port. */
     private Properties properties(int id, int port) {
         String client = config.brokerListenerName().value();
         String controller = config.controllerListenerName().value();
         Properties p = new Properties();
         List<String> roles = new ArrayList<>();
         List<String> listeners = new ArrayList<>();
-        if (id < size()) {
+        if (port >= 0) {
             roles.add("broker");
             listeners.add(client + "://localhost:" + port);
             p.put("advertised.listeners", client + "://localhost:" + port);
             p.put("inter.broker.listener.name", client);
         }
-        if (id == CONTROLLER_ID) {
+        if (controllerPorts.containsKey(id)) {
             roles.add("controller");
-            listeners.add(controller + "://localhost:" + controllerPort);
+            listeners.add(controller + "://localhost:" + controllerPorts.get(id));
         }
         p.put("process.roles", String.join(",", roles));
         p.put("listeners", String.join(",", listeners));
         p.put("node.id", Integer.toString(id));
-        p.put("controller.quorum.voters", CONTROLLER_ID + "@localhost:" + controllerPort);
+        p.put("controller.quorum.voters", controllerPorts.entrySet().stream().map(e -> e.getKey() + "@localhost:" + e.getValue()).collect(Collectors.joining(",")));
         p.put("controller.listener.names", controller);
         p.put("listener.security.protocol.map", client + ":" + config.brokerSecurityProtocol().name + "," + controller + ":" + config.controllerSecurityProtocol().name);
         p.put("log.dirs", IntStream.range(0, config.numDisksPerBroker()).mapToObj(d -> dir.resolve("node" + id + "-" + d).toString()).collect(Collectors.joining(",")));
@@ -120,27 +125,14 @@ final class OutsideCluster implements ClusterInstance {
         p.put("group.initial.rebalance.delay.ms", "0");
         p.putAll(config.serverProperties());
         p.putAll(config.perServerOverrideProperties().getOrDefault(id, Map.of()));
-        for (String key : p.stringPropertyNames()) {
-            if (key.endsWith(".replication.factor") || key.endsWith(".min.isr") || key.equals("min.insync.replicas")) {
-                p.put(key, Integer.toString(Math.min(size(), Integer.parseInt(p.getProperty(key)))));
-            }
-        }
+        p.remove("file.delete.delay.ms"); // a setting of topics: Apache Kafka ignores it here, a node of ours refuses to start
         return p;
-    }
-
-    private static int freePort() throws IOException {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return socket.getLocalPort();
-        }
     }
 
     @Override
     public void stop() {
         stopped = true;
-        nodes.values().forEach(OutsideNode::kill);
-        if (controllerNode != null) {
-            controllerNode.kill();
-        }
+        nodes().forEach(OutsideNode::kill);
         if (dir == null) {
             return;
         }
@@ -163,77 +155,74 @@ final class OutsideCluster implements ClusterInstance {
 
     @Override
     public void shutdownBroker(int id) {
-        nodes.get(id).stop();
+        brokers.get(id).stop();
     }
 
     @Override
     public void startBroker(int id) {
-        nodes.get(id).start();
+        brokers.get(id).start();
     }
 
     @Override
     public void waitForReadyBrokers() throws InterruptedException {
-        long alive = nodes.values().stream().filter(OutsideNode::alive).count();
-        until("the brokers are ready", admin -> admin.describeCluster().nodes().get(5, TimeUnit.SECONDS).size() >= alive);
-    }
-
-    @Override
-    public void createTopic(String topic, int partitions, short replicas, Map<String, String> settings) throws InterruptedException {
-        ClusterInstance.super.createTopic(topic, partitions, (short) Math.min(replicas, size()), settings);
+        long alive = alive().count();
+        until("all brokers know " + alive + " brokers", node -> node.metadata(List.of()).brokers().size() >= alive);
     }
 
     @Override
     public void waitTopicCreation(String topic, int partitions) throws InterruptedException {
-        until("topic " + topic + " has " + partitions + " partitions", admin -> admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().stream()
-            .filter(p -> p.leader() != null).count() == partitions);
+        until("topic " + topic + " has " + partitions + " partitions", node -> new InsideView.Metadata(node).numPartitions(topic).equals(Optional.of(partitions)));
     }
 
     @Override
     public void waitTopicDeletion(String topic) throws InterruptedException {
-        until("topic " + topic + " is gone", admin -> !admin.listTopics().names().get().contains(topic));
+        until("topic " + topic + " is gone", node -> !new InsideView.Metadata(node).contains(topic));
     }
 
-    /** A question to the cluster that is asked again while the answer is no. */
-    private interface Question {
-        boolean ask(Admin admin) throws Exception;
+    private Stream<OutsideNode> alive() {
+        return brokers.values().stream().filter(OutsideNode::alive);
     }
 
-    private void until(String what, Question question) throws InterruptedException {
+    /** Waits until something is so for every broker that is alive. */
+    private void until(String what, Predicate<OutsideNode> question) throws InterruptedException {
         long end = System.currentTimeMillis() + READY_MS;
-        Exception last = null;
+        UncheckedIOException last = null;
         while (System.currentTimeMillis() < end) {
-            for (OutsideNode node : nodes.values()) {
+            for (OutsideNode node : nodes()) {
                 node.failIfCrashed();
             }
-            Admin admin = admin();
             try {
-                if (question.ask(admin)) {
+                if (alive().allMatch(question)) {
                     return;
                 }
-            } catch (InterruptedException e) {
-                throw e;
-            } catch (Exception e) {
+            } catch (UncheckedIOException e) {
                 last = e;
-            } finally {
-                admin.close(Duration.ZERO); // else it would wait for its own requests to a node that is gone
             }
             Thread.sleep(20);
         }
-        throw new AssertionError("not within " + READY_MS + " ms: " + what + nodes.values().stream().map(OutsideNode::log).collect(Collectors.joining()), last);
+        throw new AssertionError("not within " + READY_MS + " ms: " + what + nodes().stream().map(OutsideNode::log).collect(Collectors.joining()), last);
     }
 
-    // Answers leave a node when what they tell holds on it, so there is nothing to wait for.
+    /** Waits until every broker has taken in what the controllers have committed: an answer may come before that. */
     @Override
-    public void ensureConsistentMetadata() {
+    public void ensureConsistentMetadata() throws InterruptedException {
+        long committed;
+        try (Admin admin = admin()) {
+            committed = admin.describeMetadataQuorum().quorumInfo().get().highWatermark();
+        } catch (ExecutionException e) {
+            throw new IllegalStateException(e);
+        }
+        until("all brokers know the metadata before " + committed, node -> node.metadataEnd() >= committed);
     }
 
     @Override
-    public void ensureConsistentMetadata(Collection<KafkaBroker> brokers, Collection<ControllerServer> controllers) {
+    public void ensureConsistentMetadata(Collection<KafkaBroker> some, Collection<ControllerServer> none) throws InterruptedException {
+        ensureConsistentMetadata();
     }
 
     @Override
     public Type type() {
-        return Type.CO_KRAFT;
+        return combined ? Type.CO_KRAFT : Type.KRAFT;
     }
 
     @Override
@@ -243,24 +232,24 @@ final class OutsideCluster implements ClusterInstance {
 
     @Override
     public Map<Integer, KafkaBroker> brokers() {
-        Map<Integer, KafkaBroker> brokers = new TreeMap<>();
-        nodes.forEach((id, node) -> brokers.put(id, InsideView.broker(this, node)));
-        return brokers;
+        Map<Integer, KafkaBroker> views = new TreeMap<>();
+        brokers.forEach((id, node) -> views.put(id, InsideView.broker(this, node)));
+        return views;
     }
 
     @Override
     public Map<Integer, ControllerServer> controllers() {
-        return Map.of();
+        return Map.of(); // whoever asks for them looks at their logs
     }
 
     @Override
     public Set<Integer> controllerIds() {
-        return new TreeSet<>(Set.of(CONTROLLER_ID));
+        return new TreeSet<>(controllers.keySet());
     }
 
     @Override
     public Set<Integer> brokerIds() {
-        return new TreeSet<>(nodes.keySet()); // some tests take ids out
+        return new TreeSet<>(brokers.keySet()); // some tests take ids out
     }
 
     @Override
@@ -275,41 +264,27 @@ final class OutsideCluster implements ClusterInstance {
 
     @Override
     public String bootstrapServers() {
-        return nodes.values().stream().map(n -> "localhost:" + n.port()).collect(Collectors.joining(","));
+        return brokers.values().stream().map(n -> "localhost:" + n.port()).collect(Collectors.joining(","));
     }
 
     @Override
     public String bootstrapControllers() {
-        return "localhost:" + controllerPort;
+        return controllerPorts.values().stream().map(port -> "localhost:" + port).collect(Collectors.joining(","));
     }
 
     @Override
     public List<Integer> brokerBoundPorts() {
-        return nodes.values().stream().map(OutsideNode::port).collect(Collectors.toCollection(ArrayList::new));
+        return brokers.values().stream().map(OutsideNode::port).collect(Collectors.toCollection(ArrayList::new));
     }
 
     @Override
     public List<Integer> controllerBoundPorts() {
-        return List.of(controllerPort);
+        return List.copyOf(controllerPorts.values());
     }
 
     @Override
     public String clusterId() {
-        return ask(admin -> admin.describeCluster().clusterId().get());
-    }
-
-    /** The answer of the cluster to one question. */
-    <T> T ask(AdminCall<T> call) {
-        try (Admin admin = admin()) {
-            return call.on(admin);
-        } catch (Exception e) {
-            throw new IllegalStateException(e);
-        }
-    }
-
-    /** One question to the cluster. */
-    interface AdminCall<T> {
-        T on(Admin admin) throws Exception;
+        return alive().findFirst().orElseThrow().metadata(List.of()).clusterId();
     }
 
     @Override

@@ -1,5 +1,6 @@
 package org.apache.kafka.common.test.junit;
 
+import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.io.Writer;
@@ -7,10 +8,18 @@ import java.net.InetAddress;
 import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.ApiVersionsRequest;
+import org.apache.kafka.common.requests.ApiVersionsResponse;
+import org.apache.kafka.common.requests.MetadataRequest;
+import org.apache.kafka.common.requests.MetadataResponse;
+import org.apache.kafka.server.IntegrationTestUtils;
 
 /** One process of a cluster. */
 final class OutsideNode {
@@ -45,11 +54,36 @@ final class OutsideNode {
         return properties;
     }
 
-    synchronized void start() {
-        List<String> command = new ArrayList<>(Launch.command());
-        command.add(file.toString());
+    List<File> logDirs() {
+        return Stream.of(properties.getProperty("log.dirs").split(",")).map(File::new).toList();
+    }
+
+    /** What it tells a client of some topics and of all brokers. */
+    MetadataResponse metadata(List<String> topics) {
+        return ask(new MetadataRequest.Builder(topics, false).build());
+    }
+
+    /** The offset after the last metadata record that it has taken in: it names that record to those who ask for its features. */
+    long metadataEnd() {
+        return this.<ApiVersionsResponse>ask(new ApiVersionsRequest.Builder().build()).data().finalizedFeaturesEpoch() + 1;
+    }
+
+    private <T extends AbstractResponse> T ask(AbstractRequest request) {
         try {
-            process = new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile())).start();
+            return IntegrationTestUtils.connectAndReceive(request, port);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /** Whether a partition's log lies in one of its directories, which look as Apache Kafka's do. */
+    boolean hasLog(TopicPartition partition) {
+        return logDirs().stream().anyMatch(dir -> new File(dir, partition.toString()).isDirectory());
+    }
+
+    synchronized void start() {
+        try {
+            process = new ProcessBuilder(Launch.command("serve", file.toString())).redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile())).start();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

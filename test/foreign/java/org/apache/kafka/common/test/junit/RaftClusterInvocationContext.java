@@ -33,7 +33,7 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
 
     @Override
     public List<Extension> getAdditionalExtensions() {
-        OutsideCluster cluster = new OutsideCluster(config);
+        OutsideCluster cluster = new OutsideCluster(config, combined && config.numBrokers() == 1);
         return List.of(
             // Before each and not before the test's execution: some classes create topics in methods of their own that run
             // before each test.
@@ -48,8 +48,8 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
     }
 
     private void abortIfOutOfReach(ExtensionContext context) {
-        if (!combined && config.clusterTypes().size() > 1) {
-            throw new TestAbortedException("twin: the same test runs with controllers that are brokers too");
+        if (config.clusterTypes().size() > 1 && combined != (config.numBrokers() == 1)) {
+            throw new TestAbortedException("twin: the same test runs with controllers that are brokers too, or are not");
         }
         if (config.brokerSecurityProtocol() != SecurityProtocol.PLAINTEXT || config.controllerSecurityProtocol() != SecurityProtocol.PLAINTEXT
             || config.serverProperties().containsKey("authorizer.class.name")) {
