@@ -167,17 +167,15 @@ func (c *course) wipe() {
 	c.revive(h)
 }
 
-// spare tells whether every partition of some topics has an in-sync replica without a node, as the controller knows it.
-// What it knows of a node with empty disks is of before, until that has registered.
+// spare tells whether every partition of some topics has an in-sync replica that serves without a node, as the controller knows it.
+// What it knows of one that does not serve is of before: it may have empty disks, and one that was killed leaves the in-sync set
+// when it registers, though it has everything, in favour of those that are still in it.
 func (c *course) spare(without *Host, of func(topic string) bool) bool {
-	for _, h := range c.hosts {
-		h.bare = h.bare && !h.serves()
-	}
 	newest := c.newest()
 	if newest == nil {
 		return false
 	}
-	holds := func(id kafka.NodeID) bool { return id != without.id && !c.hosts[id-1].bare }
+	holds := func(id kafka.NodeID) bool { return id != without.id && c.hosts[id-1].serves() }
 	for name, topic := range newest.Topics.All() {
 		if !of(name) {
 			continue

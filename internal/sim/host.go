@@ -29,7 +29,6 @@ type Host struct {
 	skew  atomic.Int64 // of its wall clock, nanoseconds
 	full  bool         // the disk is, since somebody made it so
 	wiped bool         // its disks were made empty once
-	bare  bool         // and it has not been seen to serve since
 	life  *life        // nil: no process
 }
 
@@ -116,7 +115,7 @@ func (h *Host) serves() bool { return h.life != nil && closed(h.life.settled)() 
 func (h *Host) wipe() {
 	h.mem = vfs.NewMem()
 	h.mem.SetNow(time.Now)
-	h.wiped, h.bare = true, true
+	h.wiped = true
 	h.world.Note("%s has empty disks", h.name)
 }
 
