@@ -82,7 +82,12 @@ var bugs = []bug{
 	{name: "an image leaves out what clients configured", file: "metadata/snapshot.go", old: "	i.Configs.records(emit)\n", new: "	if i.Offset%2 == 0 {\n		i.Configs.records(emit)\n	}\n", finds: []Promise{sameImages, withinBounds}},
 
 	{name: "commits of an earlier generation are taken", file: "group/offsets.go", old: "case c.Generation != g.generation:", new: "case c.Generation > g.generation:", finds: []Promise{oneOwner}},
-	{name: "coordinators answer before it is committed", file: "coordinator/promise.go", old: "	if p.commit == nil {\n		return nil", new: "	if p.commit != p.commit || p.given != nil {\n		return nil", finds: []Promise{oneOwner, ackedStay}},
+	{name: "coordinators answer before it is committed", file: "coordinator/promise.go", old: "	if p.commit == nil {\n		return nil", new: "	if p.commit != p.commit || p.given != nil {\n		return nil", finds: []Promise{oneOwner, ackedStay, oneTree}},
+
+	{name: "an ephemeral node outlives its session", file: "znode/session.go", old: "		x.remove(path)\n", new: "		_ = path\n", finds: []Promise{sessionsLast, inTime}},
+	{name: "a session ends although its client is heard", file: "znode/client.go", old: "func (c *Client) Heard() { c.heard.Store(int64(c.c.o.Runtime.Elapsed())) }", new: "func (c *Client) Heard() {}", finds: []Promise{sessionsLast}},
+	{name: "a watch fires again", file: "znode/watch.go", old: "	delete(table, path)\n	clients :=", new: "	clients :=", finds: []Promise{watchesFire}},
+	{name: "a write leaves a node as old as it was", file: "znode/shard.go", old: "		n.stat, n.data = e.stat, e.data\n", new: "		n.data = e.data\n", finds: []Promise{oneTree, watchesFire}},
 
 	{name: "the link to the controller stays open", file: "uplink/link.go", old: "	l.conn, l.closed = nil, true\n	l.mu.Unlock()\n	if conn != nil {", new: "	l.conn, l.closed = nil, true\n	l.mu.Unlock()\n	if conn != nil && l.o.Dial == nil {", finds: []Promise{noLeaks, sound, inTime}},
 }

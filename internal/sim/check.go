@@ -12,6 +12,9 @@ const (
 	sameBytes    Promise = "same bytes"     // check_bytes.go
 	onceInOrder  Promise = "once, in order" // check_producer.go
 	oneOwner     Promise = "one owner"      // check_group.go
+	oneTree      Promise = "one tree"       // check_tree.go
+	sessionsLast Promise = "sessions last"  // check_session.go
+	watchesFire  Promise = "watches fire"   // check_watch.go
 	linear       Promise = "linear"         // check_linear.go
 	sameImages   Promise = "same images"    // check_images.go
 	inTime       Promise = "in time"        // check_alive.go

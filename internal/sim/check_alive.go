@@ -25,6 +25,9 @@ func (c *course) quiet() {
 		c.checkReplicas()
 	}
 	c.check("registrar", time.Now().Add(patience), "producer ids", func(ctx context.Context, checker *client) { checker.checkIDs(ctx) })
+	if c.plan.ZooKeeper && !c.broken() {
+		c.check("warden", time.Now().Add(treePatience), "the ZooKeeper tree", func(ctx context.Context, checker *client) { checker.checkTree(ctx) })
+	}
 	if c.plan.elects() && !c.broken() {
 		c.seeControllers()
 		c.check("scrutineer", time.Now().Add(patience), "the voters", func(ctx context.Context, checker *client) {

@@ -114,6 +114,7 @@ var features = []struct {
 	{"snapshots", func(p *Plan) { p.Snapshots = false }},
 	{"large", func(p *Plan) { p.Large = false }},
 	{"group", func(p *Plan) { p.Group = false }},
+	{"zookeeper", func(p *Plan) { p.ZooKeeper = false }},
 	{"move", func(p *Plan) { p.Move = false }},
 	{"configure", func(p *Plan) { p.Configure = false }},
 	{"idle", func(p *Plan) { p.Idle = false }},
@@ -389,6 +390,11 @@ func (c *course) hire() {
 				m.instance = m.name
 			}
 			work(m.run)
+		}
+	}
+	if c.plan.ZooKeeper {
+		for i := range 3 {
+			work(newKeeper(c.client(fmt.Sprintf("keeper%d", i))).run)
 		}
 	}
 	if c.plan.Move {

@@ -15,7 +15,7 @@
 // Goroutines: everything runs inside one synctest bubble. The driver is the test's own goroutine.
 //
 // Files: world.go (driver), network.go, disk.go, host.go (start, stop, kill, power loss), plan.go (what a seed draws), course.go (one
-// run from start to verdict), faults.go, faults_disk.go and faults_votes.go (each kind of harm), crew.go, client.go and client_route.go (who works, and
+// run from start to verdict), faults.go, faults_disk.go and faults_votes.go (each kind of harm), crew.go, client.go, client_route.go and client_tree.go (who works, and
 // whom they ask), work_*.go (what they do), history.go (what they were told), check.go and check_*.go (one promise each),
 // shrink.go (smaller runs that fail the same way).
 // bugs_test.go has the planted bugs.

@@ -38,6 +38,8 @@ type History struct {
 	generations map[int32]*generationOf
 	commits     map[int32]*committedOffset // by partition
 	commitCount int
+
+	tree treeHistory
 }
 
 // told is what is known of one partition.
@@ -78,6 +80,7 @@ func NewHistory(plan Plan, tell func(Broken)) *History {
 		attempts: make(map[string]bool), logs: make(map[Partition]*told), owners: make(map[int64]string),
 		gone: make(map[kafka.TopicID]fate), ordered: make(map[string]bool), ballots: make(map[voter]*ballot),
 		numbers: make(map[string]int), generations: make(map[int32]*generationOf), commits: make(map[int32]*committedOffset),
+		tree: newTreeHistory(),
 	}
 }
 
@@ -215,6 +218,7 @@ func (h *History) close() {
 		}
 	}
 	h.checkRacesLocked()
+	h.checkTreeLocked()
 }
 
 // Broken returns the promises that were broken, in the order in which that was noticed.

@@ -35,6 +35,7 @@ type Plan struct {
 	Voting        bool  // every node is a controller, and voters of the metadata quorum come and go
 	AutoJoin      bool  // controller.quorum.auto.join.enable: who has lost its vote asks for one by itself
 	TopicIDs      bool  // partition.metadata is one of the side files that are harmed
+	ZooKeeper     bool  // clients of the ZooKeeper tree
 	Faults        []Fault
 }
 
@@ -94,6 +95,7 @@ func (p *Plan) add(rng *rand.Rand) {
 func PlanOf(seed uint64) Plan {
 	p := Draw(rand.New(rand.NewPCG(seed, 2)))
 	p.add(rand.New(rand.NewPCG(seed, 3)))
+	p.ZooKeeper = !p.Lazy && rand.New(rand.NewPCG(seed, 4)).IntN(3) == 0
 	return p
 }
 
@@ -132,7 +134,7 @@ func (p Plan) properties(place int, controllers []int) string {
 	s := fmt.Sprintf(`node.id=%[2]d
 controller.listener.names=CONTROLLER
 http.listeners=
-zookeeper.listeners=
+zookeeper.listeners=%[4]s
 log.index.interval.bytes=256
 log.retention.ms=-1
 log.retention.check.interval.ms=500
@@ -140,7 +142,7 @@ log.cleaner.backoff.ms=300
 producer.id.expiration.ms=2000000000
 log.message.timestamp.after.max.ms=1000000000
 log.dirs=%[3]s
-`, host, place+1, strings.Join(p.dirs(), ","))
+`, host, place+1, strings.Join(p.dirs(), ","), p.zookeeper(host))
 	if p.controls(place) {
 		s += fmt.Sprintf("process.roles=broker,controller\nlisteners=PLAINTEXT://%[1]s:9092,CONTROLLER://%[1]s:%[2]d\n", host, controllers[place])
 	} else {
@@ -167,15 +169,26 @@ log.dirs=%[3]s
 		s += "internal.metadata.log.segment.bytes=2000\nmetadata.log.max.record.bytes.between.snapshots=1000\nmetadata.max.retention.bytes=5000\n"
 	}
 	if p.Group {
-		s += fmt.Sprintf("group.initial.rebalance.delay.ms=200\noffsets.topic.num.partitions=2\noffsets.topic.replication.factor=%d\n", p.Replicas)
+		s += "group.initial.rebalance.delay.ms=200\noffsets.topic.num.partitions=2\n"
 	}
-	if p.Group && (p.has(Wipe) || p.has(LostVote)) { // what is committed is on two disks at least, too
+	if p.Group || p.ZooKeeper {
+		s += fmt.Sprintf("offsets.topic.replication.factor=%d\n", p.Replicas)
+	}
+	if (p.Group || p.ZooKeeper) && (p.has(Wipe) || p.has(LostVote)) { // what is committed is on two disks at least, too
 		s += "min.insync.replicas=2\n"
 	}
 	if p.Lazy {
 		s += "log.flush.before.ack=false\n"
 	}
 	return s
+}
+
+// zookeeper is where a host serves clients of the ZooKeeper tree.
+func (p Plan) zookeeper(host string) string {
+	if p.ZooKeeper {
+		return host + ":2181"
+	}
+	return ""
 }
 
 // topic is the configuration of the topics that clients use.
