@@ -24,14 +24,18 @@ type Files struct {
 	ring []*file // open files, in the order of the clock's hand
 	hand int
 
-	windows sync.Pool // of *window
+	used    chan struct{} // capacity 1
+	windows sync.Pool     // of *window
 	reserve reserve
 }
 
 // NewFiles makes the set of open files of one directory. max is at least 1.
 func NewFiles(fsys vfs.FS, max int) *Files {
-	return &Files{fs: fsys, max: max, windows: sync.Pool{New: func() any { return new(window) }}}
+	return &Files{fs: fsys, max: max, used: make(chan struct{}, 1), windows: sync.Pool{New: func() any { return new(window) }}}
 }
+
+// Used gets a value when a descriptor is opened while no other is: from then on there is something for CloseIdle.
+func (s *Files) Used() <-chan struct{} { return s.used }
 
 // Open returns how many descriptors are open.
 func (s *Files) Open() int {
@@ -58,6 +62,7 @@ type file struct {
 	mayExceed                 bool
 
 	used atomic.Bool // since the hand last came by
+	at   int         // in the ring, plus one; 0 = not there. Guarded by set.mu
 }
 
 func (s *Files) file(path string) *file { return &file{set: s, path: path} }
@@ -124,6 +129,23 @@ func (f *file) create() error {
 	f.used.Store(true)
 	f.set.add(f)
 	return nil
+}
+
+// nothingYet notes that a file that was made just now has nothing to sync: there was none of its name, and it is empty.
+func (f *file) nothingYet() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.synced = f.written
+}
+
+// extend makes the file longer, with a hole. That needs no sync: without it the file ends earlier, which says the same.
+func (f *file) extend(size int64) error {
+	h, err := f.pin()
+	if err != nil {
+		return err
+	}
+	defer f.unpin()
+	return h.Truncate(size)
 }
 
 // change runs one write or truncation and notes that the file has to be synced, also after a failure: a part may have
@@ -276,24 +298,46 @@ func (f *file) remove() error {
 	return err
 }
 
+// cleanTries is how many files are asked for one that can be closed without a sync, before one is closed with a sync. Who opens
+// files fast, as those who make partitions do, would else sync each of them alone.
+const cleanTries = 64
+
 // add enters an opened file into the ring and closes others for it, as the clock algorithm picks them: a file that was
 // used since the hand last came by gets another round.
 func (s *Files) add(f *file) {
 	s.mu.Lock()
-	s.ring = append(s.ring, f)
+	s.enterLocked(f)
 	excess := len(s.ring) - s.max
+	first := len(s.ring) == 1
 	s.mu.Unlock()
-	for range max(0, excess) {
-		victim := s.pick(f)
-		if victim == nil {
-			return
-		}
-		if !victim.evict() {
-			s.mu.Lock()
-			s.ring = append(s.ring, victim)
-			s.mu.Unlock()
+	if first {
+		select {
+		case s.used <- struct{}{}:
+		default:
 		}
 	}
+	for range max(0, excess) {
+		if !s.closeOne(f) {
+			return
+		}
+	}
+}
+
+// closeOne closes a file that nobody uses, but not keep, if there is one.
+func (s *Files) closeOne(keep *file) bool {
+	for try := range 2 * cleanTries {
+		victim := s.pick(keep)
+		if victim == nil {
+			return false
+		}
+		if victim.evict(try >= cleanTries) {
+			return true
+		}
+		s.mu.Lock()
+		s.enterLocked(victim)
+		s.mu.Unlock()
+	}
+	return false // all that were asked are pinned
 }
 
 // CloseIdle closes the files that were not used since the call before.
@@ -305,14 +349,14 @@ func (s *Files) CloseIdle() {
 			i++
 		} else {
 			idle = append(idle, f)
-			s.removeLocked(i)
+			s.removeLocked(f)
 		}
 	}
 	s.mu.Unlock()
 	for _, f := range idle {
-		if !f.evict() {
+		if !f.evict(true) {
 			s.mu.Lock()
-			s.ring = append(s.ring, f)
+			s.enterLocked(f)
 			s.mu.Unlock()
 		}
 	}
@@ -331,33 +375,39 @@ func (s *Files) pick(keep *file) *file {
 			s.hand++
 			continue
 		}
-		s.removeLocked(s.hand)
+		s.removeLocked(f)
 		return f
 	}
 	return nil
 }
 
-func (s *Files) removeLocked(i int) {
+func (s *Files) enterLocked(f *file) {
+	s.ring = append(s.ring, f)
+	f.at = len(s.ring)
+}
+
+// removeLocked takes a file out of the ring if it is there. The last one takes its place.
+func (s *Files) removeLocked(f *file) {
+	if f.at == 0 {
+		return
+	}
 	last := len(s.ring) - 1
-	s.ring[i] = s.ring[last]
+	s.ring[f.at-1] = s.ring[last]
+	s.ring[f.at-1].at = f.at
 	s.ring[last] = nil
 	s.ring = s.ring[:last]
+	f.at = 0
 }
 
 func (s *Files) drop(f *file) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, other := range s.ring {
-		if other == f {
-			s.removeLocked(i)
-			return
-		}
-	}
+	s.removeLocked(f)
 }
 
 // evict closes an idle file, after a sync if it has unsynced data: a descriptor that was closed cannot report later that
-// the write-back failed. It reports false when somebody uses the file.
-func (f *file) evict() bool {
+// the write-back failed. It reports false when somebody uses the file, or when it would need a sync and may not.
+func (f *file) evict(maySync bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.pins > 0 {
@@ -367,6 +417,9 @@ func (f *file) evict() bool {
 		return true
 	}
 	if f.written > f.synced && f.syncErr == nil && !f.gone {
+		if !maySync {
+			return false
+		}
 		if err := f.f.SyncData(); err != nil {
 			f.syncErr = err // the file's own log learns it from its next sync
 		} else {

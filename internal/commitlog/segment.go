@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"moldau/internal/batch"
@@ -122,8 +123,13 @@ func (l *Log) jitter() int64 {
 
 // create makes the files of the segment.
 func (l *Log) create(a *active) error {
-	if err := a.log.create(); err != nil {
-		return err
+	for _, f := range []*file{a.log, a.offsets, a.times} {
+		if err := f.create(); err != nil {
+			return err
+		}
+		if l.newFolder {
+			f.nothingYet()
+		}
 	}
 	if l.cfg.Preallocate {
 		a.allocated = true
@@ -131,12 +137,16 @@ func (l *Log) create(a *active) error {
 			return err
 		}
 	}
-	for _, f := range []*file{a.offsets, a.times} {
-		if err := f.create(); err != nil {
-			return err
-		}
-	}
+	l.noteIndexes(a)
 	return l.extend(a)
+}
+
+// noteIndexes puts the index files on the list of what a sync of the whole filesystem covers, so that their descriptors can be
+// closed without a sync of their own.
+func (l *Log) noteIndexes(a *active) {
+	if !slices.Contains(l.unsyncedAside, a.offsets) {
+		l.unsyncedAside = append(l.unsyncedAside, a.offsets, a.times)
+	}
 }
 
 // extend gives the index files their full size, as holes: Kafka maps them into memory while they grow.
@@ -145,7 +155,7 @@ func (l *Log) extend(a *active) error {
 		return nil
 	}
 	for _, x := range []*index{&a.offset, &a.time} {
-		if err := x.f.truncate(int64(max(l.maxEntries(x.width), x.written)) * int64(x.width)); err != nil {
+		if err := x.f.extend(int64(max(l.maxEntries(x.width), x.written)) * int64(x.width)); err != nil {
 			return err
 		}
 	}
@@ -193,6 +203,7 @@ func (l *Log) flushIndexes(a *active, atLeast int) error {
 	if len(a.offset.tail) < atLeast*offsetWidth || len(a.offset.tail) == 0 && len(a.time.tail) == 0 {
 		return nil
 	}
+	l.noteIndexes(a)
 	if err := l.extend(a); err != nil {
 		return err
 	}

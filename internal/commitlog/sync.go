@@ -237,7 +237,7 @@ func (l *Log) prepareRecoveryLocked() error {
 	if err := l.flushIndexes(l.active, 0); err != nil {
 		return err
 	}
-	l.unsyncedAside = append(l.unsyncedAside, l.active.offsets, l.active.times)
+	l.noteIndexes(l.active)
 	if l.active.aborted > 0 {
 		l.unsyncedAside = append(l.unsyncedAside, l.active.txns)
 	}
@@ -403,28 +403,48 @@ func (l *Log) dropOldSnapshotsLocked() {
 	}
 }
 
-// settleLocked puts the log into the state in which a clean stop leaves it, and syncs it.
-func (l *Log) settleLocked() error {
+// BeginClose is BeginSync for logs that are closed next: afterwards Close finds nothing left to do. nil: that is so already.
+func (l *Log) BeginClose() (*Flush, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return nil, err
+	}
+	f, err := l.beginSettleLocked()
+	if err != nil {
+		return nil, fmt.Errorf("close log %s: %w", l.tp, err)
+	}
+	return f, nil
+}
+
+// beginSettleLocked writes what a clean stop leaves on disk, for a sync to follow; nil: nothing has changed since the last one.
+func (l *Log) beginSettleLocked() (*Flush, error) {
 	a := l.active
 	if err := a.log.release(a.size); err != nil {
-		return err
+		return nil, err
 	}
 	changed := len(l.unsynced) > 0 || len(l.unsyncedAside) > 0 || l.names > l.namesSynced || l.newFolder
 	if a.extended || len(a.offset.tail) > 0 || a.max.Timestamp > a.lastEntryTime || a.allocated {
 		changed = true
 		if err := a.seal(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if !changed && !l.epochsDirty && l.recoveryPoint == l.logEnd {
-		return nil
+		return nil, nil
 	}
 	l.unsynced = append(l.unsynced, a.log)
 	f, err := l.beginSyncLocked(true)
 	if err == nil && !f.recovery {
 		err = syscall.ENOSPC
 	}
-	if err != nil {
+	return f, err
+}
+
+// settleLocked puts the log into the state in which a clean stop leaves it, and syncs it.
+func (l *Log) settleLocked() error {
+	f, err := l.beginSettleLocked()
+	if f == nil || err != nil {
 		return err
 	}
 	if err := l.touch(f); err != nil {

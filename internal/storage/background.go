@@ -167,6 +167,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 		case <-stop:
 		case <-k.wake:
 			woken = true
+		case <-k.d.files.Used(): // see idle below
 		case <-journal.c():
 			journal.ring()
 		case <-checkpoint.c():
@@ -300,22 +301,11 @@ func (k *keeper) advance(logs []*Log) {
 		}
 		return
 	}
-	type step struct {
-		l *Log
-		f *commitlog.Flush
+	steps := make([]advance, len(logs))
+	for i, l := range logs {
+		steps[i] = advance{l: l, f: l.beginAdvance(func() (*commitlog.Flush, error) { return l.BeginSync(true) })}
 	}
-	var steps []step
-	for _, l := range logs {
-		if f := l.beginAdvance(); f != nil {
-			steps = append(steps, step{l, f})
-		}
-	}
-	for first := true; len(steps) > 0; first = false {
-		if k.d.whole.sync() != nil {
-			return
-		}
-		steps = slices.DeleteFunc(steps, func(s step) bool { return !s.l.endAdvance(s.f, first) })
-	}
+	k.d.whole.advance(steps)
 }
 
 // report takes the directory offline for an error that is not just a full disk; what a full disk kept from being written

@@ -373,15 +373,15 @@ func (l *Log) advanceRecoveryPoint() error {
 	return err
 }
 
-// beginAdvance and endAdvance are advanceRecoveryPoint where the waiting is done for many logs at once: endAdvance comes after a sync,
-// and again as long as it returns true.
-func (l *Log) beginAdvance() *commitlog.Flush {
+// beginAdvance and endAdvance move the recovery point, or settle the log for a stop, where the waiting is done for many logs at
+// once: begin is the log's BeginSync or BeginClose, endAdvance comes after a sync, and again as long as it returns true.
+func (l *Log) beginAdvance(begin func() (*commitlog.Flush, error)) *commitlog.Flush {
 	l.use.RLock()
 	defer l.use.RUnlock()
 	if l.gone.Load() {
 		return nil
 	}
-	f, err := l.Log.BeginSync(true)
+	f, err := begin()
 	if err != nil {
 		l.dir.syncFailed(l, err)
 		return nil

@@ -385,17 +385,14 @@ func (s *Store) Stop(clean bool) error {
 
 func (s *Store) stopCleanly(d *Directory) error {
 	logs := slices.DeleteFunc(s.allLogs(), func(l *Log) bool { return l.dir != d })
-	closing := newWorkers(s.o.RecoveryThreads, 1)
-	for _, l := range logs {
-		closing.run(nil, l.tp, func() {
-			if err := l.Close(); err != nil {
-				d.fail(fmt.Errorf("close %s: %w", l.tp, err))
-				return
-			}
-			l.NoteChange()
-		})
-	}
-	closing.wait()
+	s.settleAll(d, logs)
+	s.sideBySide(logs, func(_ int, l *Log) {
+		if err := l.Close(); err != nil {
+			d.fail(fmt.Errorf("close %s: %w", l.tp, err))
+			return
+		}
+		l.NoteChange()
+	})
 	if err := d.Err(); err != nil {
 		return err
 	}
@@ -413,6 +410,30 @@ func (s *Store) stopCleanly(d *Directory) error {
 		return fmt.Errorf("stop %s: %w", d.path, err)
 	}
 	return nil
+}
+
+// settleAll does for all logs of a directory together what Close would do, and wait for, in each of them.
+func (s *Store) settleAll(d *Directory, logs []*Log) {
+	if d.whole.disk == nil || len(logs) < s.o.SyncWholeFrom {
+		return
+	}
+	var steps []advance
+	// So few at once that their files can stay open until they are synced.
+	for some := range slices.Chunk(logs, max(1, s.o.MaxOpenFiles/8)) {
+		begun := make([]advance, len(some))
+		s.sideBySide(some, func(i int, l *Log) { begun[i] = advance{l: l, f: l.beginAdvance(l.BeginClose)} })
+		steps = d.whole.next(append(steps, begun...))
+	}
+	d.whole.advance(steps)
+}
+
+// sideBySide does something with all logs of one directory, as many at once as RecoveryThreads allows.
+func (s *Store) sideBySide(logs []*Log, do func(i int, l *Log)) {
+	w := newWorkers(s.o.RecoveryThreads, 1)
+	for i, l := range logs {
+		w.run(nil, l.tp, func() { do(i, l) })
+	}
+	w.wait()
 }
 
 func (s *Store) foldersIn(d *Directory) int {

@@ -3,8 +3,10 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"moldau/internal/commitlog"
 	"moldau/internal/vfs"
 	"moldau/internal/xsync"
 )
@@ -56,6 +58,37 @@ func (w *whole) sync() error {
 		w.d.fail(fmt.Errorf("sync its filesystem: %w", err))
 	}
 	return w.d.Err()
+}
+
+// advance is a log on the way to a new recovery point.
+type advance struct {
+	l     *Log
+	f     *commitlog.Flush // nil: nothing has to be synced
+	began bool             // a sync has been made for it
+}
+
+// advance brings logs to the recovery points for which all is written, with as many syncs as the one takes that needs most. An
+// error has failed the directory already.
+func (w *whole) advance(steps []advance) {
+	for len(steps) > 0 {
+		steps = w.next(steps)
+	}
+}
+
+// next syncs once for all of the logs, and returns those that need another sync.
+func (w *whole) next(steps []advance) []advance {
+	steps = slices.DeleteFunc(steps, func(s advance) bool { return s.f == nil })
+	if len(steps) == 0 || w.sync() != nil {
+		return nil
+	}
+	rest := steps[:0]
+	for _, s := range steps {
+		if s.l.endAdvance(s.f, !s.began) {
+			s.began = true
+			rest = append(rest, s)
+		}
+	}
+	return rest
 }
 
 func (w *whole) close() error {
