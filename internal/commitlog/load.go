@@ -26,6 +26,7 @@ func Open(o Options) (*Log, Recovery, error) {
 		l.logger = slog.New(slog.DiscardHandler)
 	}
 	l.logger = l.logger.With("partition", o.TP.String())
+	l.config.Store(new(l.cfg))
 	started := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()

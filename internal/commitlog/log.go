@@ -32,6 +32,8 @@ type Log struct {
 	// deletionBound is where deletion has to stop: the high watermark.
 	deletionBound atomic.Int64
 	failed        atomic.Pointer[error]
+	// config is cfg for those who do not hold mu. Written under mu.
+	config atomic.Pointer[Config]
 	// appended counts the bytes ever written to the log by this Log, synced those of them that are known to be on disk.
 	appended, synced atomic.Int64
 
@@ -170,12 +172,9 @@ func (l *Log) LastStable() kafka.Offset {
 // transactions that ended below it are settled. It takes no lock.
 func (l *Log) SetDeletionBound(highWatermark kafka.Offset) { l.deletionBound.Store(highWatermark) }
 
-// Config returns what SetConfig or Open last set.
-func (l *Log) Config() Config {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cfg
-}
+// Config returns what SetConfig or Open last set. It takes no lock: whoever goes through all logs is not held up by one whose
+// disk stalls.
+func (l *Log) Config() Config { return *l.config.Load() }
 
 // SetConfig replaces the configuration; it holds from the next append on.
 func (l *Log) SetConfig(c Config) {
@@ -185,6 +184,7 @@ func (l *Log) SetConfig(c Config) {
 		l.active.extended = false
 	}
 	l.cfg = c.valid()
+	l.config.Store(new(l.cfg))
 }
 
 // RecoveryPoint returns an offset below which the log, its indexes and its producer state are on disk: the next Open may

@@ -36,33 +36,67 @@ var (
 	errLogLeaves      = errors.New("the log is being deleted")
 )
 
-// cleaner compacts logs. One goroutine picks the log that needs it most and starts a job for it, of which as many run at
-// once as there are threads. Mirrors LogCleaner and LogCleanerManager.
+// cleaner compacts logs. One goroutine per directory picks the log that needs it most and starts a job for it; of those as many
+// run at once as there are threads, in all directories together. A job whose disk stalls does not count: it holds up no other
+// directory. Mirrors LogCleaner and LogCleanerManager.
 type cleaner struct {
 	s       *Store
 	o       atomic.Pointer[CleanerOptions]
 	pacer   pacer
-	changed chan struct{} // capacity 1: o is another
-	ended   chan struct{} // capacity 1: a job has ended
 	metrics *cleanerMetrics
 
 	mu      xsync.Mutex
-	jobs    map[*Log]struct{}  // that are being compacted
+	jobs    map[*Log]*job      // that are being compacted
 	broken  map[*Log]struct{}  // that compaction cannot read; until the next start
 	renamed map[*Log]time.Time // that have replaced segments to remove, and when
+}
+
+// job is one compaction.
+type job struct {
+	busyNs atomic.Int64 // since when it has been at the disk, 0 = it waits for its rate
+}
+
+// jobPatience is how long a job may be at the disk, which is asked for some kilobytes at a time, before that counts as stalled.
+const jobPatience = 10 * time.Second
+
+func (j *job) stalled(now time.Time) bool {
+	since := j.busyNs.Load()
+	return since != 0 && now.Sub(time.Unix(0, since)) > jobPatience
+}
+
+// cleaning is the compaction of one directory.
+type cleaning struct {
+	c       *cleaner
+	d       *Directory
+	changed chan struct{} // capacity 1: the options are others
+	ended   chan struct{} // capacity 1: a job has ended
 	running sync.WaitGroup
+
+	lookedMs atomic.Int64  // when it last looked for work
+	dirtiest atomic.Uint64 // bits of a float64: the ratio of what it found then
 }
 
 func newCleaner(s *Store) *cleaner {
-	c := &cleaner{
-		s: s, changed: make(chan struct{}, 1), ended: make(chan struct{}, 1),
-		jobs: map[*Log]struct{}{}, broken: map[*Log]struct{}{}, renamed: map[*Log]time.Time{},
-	}
+	c := &cleaner{s: s, jobs: map[*Log]*job{}, broken: map[*Log]struct{}{}, renamed: map[*Log]time.Time{}}
 	o := s.o.Cleaner
 	o.setDefaults()
 	c.o.Store(&o)
 	c.pacer = pacer{now: s.o.Now, perSecond: o.BytesPerSecond, changed: make(chan struct{})}
 	return c
+}
+
+func newCleaning(c *cleaner, d *Directory) *cleaning {
+	g := &cleaning{c: c, d: d, changed: make(chan struct{}, 1), ended: make(chan struct{}, 1)}
+	g.lookedMs.Store(c.s.o.Now().UnixMilli())
+	return g
+}
+
+// signal puts a value into a channel of capacity 1, if there is none.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // SetCleaner changes how logs are compacted. Compactions that are under way keep their memory and obey the new rate.
@@ -71,24 +105,23 @@ func (s *Store) SetCleaner(o CleanerOptions) {
 	c := s.cleaner
 	c.o.Store(&o)
 	c.pacer.set(o.BytesPerSecond)
-	select {
-	case c.changed <- struct{}{}:
-	default:
+	for _, d := range s.dirs {
+		signal(d.cleaning.changed)
 	}
 }
 
-func (c *cleaner) run(stop <-chan struct{}) {
-	defer c.running.Wait()
+func (g *cleaning) run(stop <-chan struct{}) {
+	defer g.running.Wait()
 	look := newAlarm()
-	look.set(phase(c.o.Load().Backoff))
+	look.set(phase(g.c.o.Load().Backoff))
 	defer look.stop()
 	for {
 		woken := false
 		select {
 		case <-stop:
-		case <-c.ended:
+		case <-g.ended:
 			woken = true
-		case <-c.changed:
+		case <-g.changed:
 			look.stop() // it is set again below, with the new pause
 		case <-look.c():
 			look.ring()
@@ -97,39 +130,58 @@ func (c *cleaner) run(stop <-chan struct{}) {
 		if received(stop) {
 			return
 		}
-		if look.due() || woken || received(c.ended) {
-			c.start(stop)
-			c.removeFiles()
+		if look.due() || woken || received(g.ended) {
+			g.start(stop)
+			g.removeFiles()
 		}
-		look.set(c.o.Load().Backoff)
+		look.set(g.c.o.Load().Backoff)
 	}
 }
 
-// start gives every idle thread a log, as long as there are some to compact.
-func (c *cleaner) start(stop <-chan struct{}) {
-	o := c.o.Load()
+// start gives every idle thread a log of the directory, as long as there are some to compact.
+func (g *cleaning) start(stop <-chan struct{}) {
+	c, o := g.c, g.c.o.Load()
 	if o.Threads <= 0 {
 		return
 	}
-	for _, found := range c.candidates() {
-		c.mu.Lock()
-		if len(c.jobs) >= o.Threads {
-			c.mu.Unlock()
+	for _, found := range g.candidates() {
+		j, ok := c.take(found.l, o.Threads)
+		if !ok {
 			return
 		}
-		c.jobs[found.l] = struct{}{}
-		c.mu.Unlock()
-		c.running.Go(func() {
-			c.compact(found.l, o, stop)
+		g.running.Go(func() {
+			c.compact(found.l, j, o, stop)
 			c.mu.Lock()
 			delete(c.jobs, found.l)
 			c.mu.Unlock()
-			select {
-			case c.ended <- struct{}{}:
-			default:
+			for _, d := range c.s.dirs {
+				signal(d.cleaning.ended)
 			}
 		})
 	}
+}
+
+// take makes a job for a log, if a thread is idle.
+func (c *cleaner) take(l *Log, threads int) (*job, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, busy := c.s.o.Now(), 0
+	for other, j := range c.jobs {
+		stalled := j.stalled(now)
+		if stalled && other.dir == l.dir {
+			return nil, false
+		}
+		if !stalled {
+			busy++
+		}
+	}
+	if busy >= threads {
+		return nil, false
+	}
+	j := &job{}
+	j.busyNs.Store(now.UnixNano())
+	c.jobs[l] = j
+	return j, true
 }
 
 // candidate is a log that needs compaction.
@@ -139,11 +191,11 @@ type candidate struct {
 }
 
 // candidates returns the logs that need compaction and that nobody works on, the dirtiest first.
-func (c *cleaner) candidates() []candidate {
-	now := c.s.o.Now()
+func (g *cleaning) candidates() []candidate {
+	c, now := g.c, g.c.s.o.Now()
 	var found []candidate
 	dirtiest := 0.0
-	for _, l := range c.s.Logs() {
+	for _, l := range g.d.logs() {
 		cfg := l.Config()
 		if !cfg.Compact || !l.dir.Online() || l.dir.Full() || l.leaving.Load() || c.s.moves(l.tp) || !c.idle(l) {
 			continue
@@ -158,7 +210,8 @@ func (c *cleaner) candidates() []candidate {
 			found = append(found, candidate{l, state.Ratio()})
 		}
 	}
-	c.metrics.looked(now, dirtiest)
+	g.lookedMs.Store(now.UnixMilli())
+	g.dirtiest.Store(math.Float64bits(dirtiest))
 	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(b.ratio, a.ratio) })
 	return found
 }
@@ -181,7 +234,7 @@ func (l *Log) compactable(now time.Time) (commitlog.Compactable, error) {
 }
 
 // compact makes one pass over a log.
-func (c *cleaner) compact(l *Log, o *CleanerOptions, stop <-chan struct{}) {
+func (c *cleaner) compact(l *Log, j *job, o *CleanerOptions, stop <-chan struct{}) {
 	l.use.RLock()
 	defer l.use.RUnlock()
 	if l.gone.Load() || l.leaving.Load() {
@@ -192,6 +245,8 @@ func (c *cleaner) compact(l *Log, o *CleanerOptions, stop <-chan struct{}) {
 		FirstDirty: l.dir.cleaned.begin(l.tp, l.LogStart()), Now: started,
 		MapBytes: o.MapBytes / int64(o.Threads), MapLoad: o.MapLoad, BufferBytes: max(4096, o.BufferBytes/o.Threads/2),
 		Pace: func(bytes int) error {
+			j.busyNs.Store(0)
+			defer func() { j.busyNs.Store(c.s.o.Now().UnixNano()) }()
 			return c.pacer.wait(bytes, stop, l.leaves)
 		},
 	})
@@ -243,12 +298,12 @@ func (c *cleaner) leave(l *Log) {
 }
 
 // removeFiles removes replaced segments whose file.delete.delay.ms is over.
-func (c *cleaner) removeFiles() {
-	now := c.s.o.Now()
+func (g *cleaning) removeFiles() {
+	c, now := g.c, g.c.s.o.Now()
 	var due []*Log
 	c.mu.Lock()
 	for l, at := range c.renamed {
-		if now.Sub(at).Milliseconds() >= l.Config().FileDeleteDelayMs {
+		if l.dir == g.d && now.Sub(at).Milliseconds() >= l.Config().FileDeleteDelayMs {
 			due = append(due, l)
 			delete(c.renamed, l)
 		}

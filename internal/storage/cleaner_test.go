@@ -55,7 +55,7 @@ func TestCleaner(t *testing.T) {
 		appendKeys(t, other, 200)
 		before, active := l.Size(), activeBase(l)
 		l.dir.space.full.Store(true) // what is left is for what must be written
-		if found := s.cleaner.candidates(); len(found) > 0 {
+		if found := s.dirs[0].cleaning.candidates(); len(found) > 0 {
 			t.Fatalf("%d logs are to be compacted on a full disk", len(found))
 		}
 		l.dir.space.full.Store(false)

@@ -208,7 +208,7 @@ func (s *Store) shorten(p *promises) error {
 	if err := l.dir.keeper.flush(); err != nil { // compaction goes no further than what is stored
 		return err
 	}
-	s.cleaner.compact(l, s.cleaner.o.Load(), s.stop)
+	s.cleaner.compact(l, &job{}, s.cleaner.o.Load(), s.stop)
 	if err := l.dir.Err(); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -47,6 +48,9 @@ type Directory struct {
 	keeper  *keeper
 	space   *space
 	cleaned *cleaned
+
+	retention *retention
+	cleaning  *cleaning
 
 	partitions int          // folders here; guarded by Store.mu
 	stalled    int          // partitions whose making takes long; guarded by Store.mu
@@ -145,6 +149,8 @@ func openDirectory(s *Store, path string) (*Directory, error) {
 		files: commitlog.NewFiles(o.FS, o.MaxOpenFiles),
 	}
 	d.space = newSpace(d)
+	d.retention = newRetention(d)
+	d.cleaning = newCleaning(s.cleaner, d)
 	if err := makeDir(o.FS, path); err != nil {
 		return d, fmt.Errorf("make log directory %s: %w", path, err)
 	}
@@ -342,6 +348,11 @@ type identityError struct{ err error }
 
 func (e *identityError) Error() string { return e.err.Error() }
 func (e *identityError) Unwrap() error { return e.err }
+
+// logs returns the open logs in use that lie here, by topic and partition.
+func (d *Directory) logs() []*Log {
+	return slices.DeleteFunc(d.s.Logs(), func(l *Log) bool { return l.dir != d })
+}
 
 // since is how long ago t was by the wall clock, never negative.
 func (d *Directory) since(t time.Time) time.Duration { return max(0, d.o.Now().Sub(t)) }

@@ -23,8 +23,9 @@
 //     wait rather than that. A snapshot stays until the journal knows a later recovery point.
 //  9. What recovery has read counts as synced only after a sync that began later.
 //
-// Goroutines: per directory one syncer and one keeper (journal, checkpoints, space); one for retention and removal, one to look for damage, one for compaction and as
-// many for its jobs as it has threads; and
+// Goroutines: per directory one syncer, one keeper (journal, checkpoints, space), one for retention and removal, one that looks for
+// damage, and one that picks what to compact and starts as many jobs as there are threads, all directories together: a disk that
+// stalls holds up no other. Besides,
 // jobs of Run, a goroutine each at most Options.RecoveryThreads per directory at a time; those that make a partition, whose directory
 // is only found by them, share what all directories have, and count no longer once theirs has stalled. All are started by Start or Run
 // and waited for by Stop. Everything exported is safe for concurrent use, except what says otherwise.

@@ -93,8 +93,7 @@ func (s *Store) Pending(d *Directory) int64 {
 	var sum int64
 	for _, l := range s.allLogs() {
 		if l.dir == d {
-			bytes, _ := l.Dirty()
-			sum += bytes
+			sum += l.UnsyncedBytes() // without a lock that is held while a disk stalls
 		}
 	}
 	return sum

@@ -25,7 +25,7 @@ func (s *Store) scan(d *Directory) error {
 		}
 		switch {
 		case commitlog.IsDeleteDir(e.Name):
-			s.retention.doom(doomed{dir: d, path: filepath.Join(d.path, e.Name)})
+			d.retention.doom(filepath.Join(d.path, e.Name), time.Time{})
 			continue
 		case commitlog.IsStrayDir(e.Name):
 			d.logger.Warn("partition folder is not in use and can be removed", "folder", filepath.Join(d.path, e.Name))
@@ -402,7 +402,7 @@ func (s *Store) Delete(l *Log) error {
 		return l.dir.ioFailed(fmt.Errorf("delete %s: %w", l.tp, err))
 	}
 	s.leave(l)
-	s.retention.doom(doomed{dir: l.dir, path: renamed, due: s.o.Now().Add(delay)})
+	l.dir.retention.doom(renamed, s.o.Now().Add(delay))
 	if err := l.dir.cleaned.forget(l.tp); err != nil {
 		return l.dir.ioFailed(fmt.Errorf("delete %s: %w", l.tp, err))
 	}
@@ -438,7 +438,7 @@ func (s *Store) discard(d *Directory, name string, tp kafka.TopicPartition) erro
 	if err := s.moveFolder(d, name, target); err != nil {
 		return err
 	}
-	s.retention.doom(doomed{dir: d, path: target, due: s.o.Now()})
+	d.retention.doom(target, s.o.Now())
 	return nil
 }
 

@@ -10,27 +10,26 @@ import (
 
 // doomed is a renamed folder that waits for its removal.
 type doomed struct {
-	dir  *Directory
 	path string
 	due  time.Time
 }
 
-// retention deletes what is too old or too much, forgets idle producers, and removes later the files and folders that were only
-// renamed.
+// retention deletes in one directory what is too old or too much, forgets idle producers, and removes later the files and folders
+// that were only renamed.
 type retention struct {
-	s    *Store
+	d    *Directory
 	wake chan struct{} // capacity 1
 
 	mu     xsync.Mutex
 	doomed []doomed
 }
 
-func newRetention(s *Store) *retention { return &retention{s: s, wake: make(chan struct{}, 1)} }
+func newRetention(d *Directory) *retention { return &retention{d: d, wake: make(chan struct{}, 1)} }
 
 // doom puts a folder in line for removal.
-func (r *retention) doom(d doomed) {
+func (r *retention) doom(path string, due time.Time) {
 	r.mu.Lock()
-	r.doomed = append(r.doomed, d)
+	r.doomed = append(r.doomed, doomed{path, due})
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -40,8 +39,8 @@ func (r *retention) doom(d doomed) {
 
 func (r *retention) run(stop <-chan struct{}) {
 	pass, producers, folders, files := newAlarm(), newAlarm(), newAlarm(), newAlarm()
-	pass.set(phase(r.s.o.RetentionInterval))
-	producers.set(phase(r.s.o.ProducerInterval))
+	pass.set(phase(r.d.o.RetentionInterval))
+	producers.set(phase(r.d.o.ProducerInterval))
 	defer pass.stop()
 	defer producers.stop()
 	defer folders.stop()
@@ -78,11 +77,11 @@ func (r *retention) run(stop <-chan struct{}) {
 			if delay, some := r.retainAll(stop); some {
 				files.set(delay)
 			}
-			pass.set(r.s.o.RetentionInterval)
+			pass.set(r.d.o.RetentionInterval)
 		}
 		if producers.due() {
 			r.expireProducers(stop)
-			producers.set(r.s.o.ProducerInterval)
+			producers.set(r.d.o.ProducerInterval)
 		}
 		if files.due() {
 			if delay, some := r.removeFiles(stop); some {
@@ -92,14 +91,14 @@ func (r *retention) run(stop <-chan struct{}) {
 	}
 }
 
-// retainAll makes one pass over all logs. It returns when files that are only renamed can be removed, if there are any.
+// retainAll makes one pass over all logs of the directory. It returns when files that are only renamed can be removed, if there are any.
 func (r *retention) retainAll(stop <-chan struct{}) (delay time.Duration, some bool) {
 	return r.each(stop, func(l *Log, now time.Time) (bool, error) { return l.retain(now) })
 }
 
 func (r *retention) expireProducers(stop <-chan struct{}) {
 	r.each(stop, func(l *Log, now time.Time) (bool, error) {
-		l.expireProducers(now, r.s.producerExpiryMs.Load())
+		l.expireProducers(now, r.d.s.producerExpiryMs.Load())
 		return false, nil
 	})
 }
@@ -109,18 +108,18 @@ func (r *retention) removeFiles(stop <-chan struct{}) (delay time.Duration, some
 }
 
 func (r *retention) each(stop <-chan struct{}, f func(l *Log, now time.Time) (left bool, err error)) (delay time.Duration, some bool) {
-	for _, l := range r.s.Logs() {
+	for _, l := range r.d.logs() {
 		select {
 		case <-stop:
 			return 0, false
 		default:
 		}
-		if !l.dir.Online() {
-			continue
+		if !r.d.Online() {
+			return 0, false
 		}
-		left, err := f(l, r.s.o.Now())
+		left, err := f(l, r.d.o.Now())
 		if err != nil {
-			_ = l.dir.ioFailed(err) // retention has no caller to tell; the directory is offline or full now
+			_ = r.d.ioFailed(err) // retention has no caller to tell; the directory is offline or full now
 			continue
 		}
 		if left {
@@ -140,11 +139,11 @@ func (r *retention) untilNextFolder() (wait time.Duration, some bool) {
 		return 0, false
 	}
 	first := slices.MinFunc(r.doomed, func(a, b doomed) int { return a.due.Compare(b.due) })
-	return max(0, first.due.Sub(r.s.o.Now())), true
+	return max(0, first.due.Sub(r.d.o.Now())), true
 }
 
 func (r *retention) removeFolders(stop <-chan struct{}) {
-	now := r.s.o.Now()
+	now := r.d.o.Now()
 	r.mu.Lock()
 	var due, later []doomed
 	for _, d := range r.doomed {
@@ -162,13 +161,13 @@ func (r *retention) removeFolders(stop <-chan struct{}) {
 			return // the name says what it is: the next start removes it
 		default:
 		}
-		if !d.dir.Online() {
+		if !r.d.Online() {
+			return
+		}
+		if err := r.d.o.FS.RemoveAll(d.path); err != nil {
+			_ = r.d.ioFailed(err)
 			continue
 		}
-		if err := r.s.o.FS.RemoveAll(d.path); err != nil {
-			_ = d.dir.ioFailed(err)
-			continue
-		}
-		d.dir.logger.Info("deleted partition folder", "folder", filepath.Base(d.path))
+		r.d.logger.Info("deleted partition folder", "folder", filepath.Base(d.path))
 	}
 }

@@ -15,7 +15,7 @@ type ScrubOptions struct {
 	Interval       time.Duration // from the end of one pass to the next (log.scrub.interval.ms); 1 day
 }
 
-// scrubber reads all logs, one after the other, over and over. It repairs nothing: damaged index files are made anew by
+// scrubber reads all logs, those of a directory one after the other, over and over. It repairs nothing: damaged index files are made anew by
 // retention, and damaged records are a matter for a person, or for another copy.
 type scrubber struct {
 	s     *Store
@@ -45,7 +45,8 @@ func newScrubber(s *Store) *scrubber {
 	}
 }
 
-func (c *scrubber) run(stop <-chan struct{}) {
+// run looks at the logs of one directory.
+func (c *scrubber) run(d *Directory, stop <-chan struct{}) {
 	if c.o.BytesPerSecond <= 0 {
 		return
 	}
@@ -62,7 +63,7 @@ func (c *scrubber) run(stop <-chan struct{}) {
 			return
 		}
 		if next.due() {
-			for _, l := range c.s.Logs() {
+			for _, l := range d.logs() {
 				if received(stop) {
 					return
 				}

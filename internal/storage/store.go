@@ -68,14 +68,13 @@ func (o *Options) setDefaults() {
 
 // Store is all logs of a node.
 type Store struct {
-	o         Options
-	dirs      []*Directory
-	apart     *Directory // Options.Apart; nil = none
-	workers   *workers
-	retention *retention
-	cleaner   *cleaner
-	scrubber  *scrubber
-	failures  chan *Directory
+	o        Options
+	dirs     []*Directory
+	apart    *Directory // Options.Apart; nil = none
+	workers  *workers
+	cleaner  *cleaner
+	scrubber *scrubber
+	failures chan *Directory
 
 	stop    chan struct{}
 	running sync.WaitGroup
@@ -112,7 +111,6 @@ func OpenDirectories(o Options) (*Store, error) {
 		workers:  newWorkers(o.RecoveryThreads, len(o.Dirs)),
 	}
 	s.producerExpiryMs.Store(o.ProducerExpiryMs)
-	s.retention = newRetention(s)
 	s.cleaner = newCleaner(s)
 	s.scrubber = newScrubber(s)
 	if err := s.openDirectories(); err != nil {
@@ -344,10 +342,10 @@ func (s *Store) Start() error {
 		}
 		s.running.Go(func() { d.syncer.run(s.stop, func() { s.tellFailed(d) }) })
 		s.running.Go(func() { d.keeper.run(s.stop) })
+		s.running.Go(func() { d.retention.run(s.stop) })
+		s.running.Go(func() { d.cleaning.run(s.stop) })
+		s.running.Go(func() { s.scrubber.run(d, s.stop) })
 	}
-	s.running.Go(func() { s.retention.run(s.stop) })
-	s.running.Go(func() { s.cleaner.run(s.stop) })
-	s.running.Go(func() { s.scrubber.run(s.stop) })
 	return nil
 }
 
