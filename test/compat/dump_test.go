@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"moldau/internal/batch"
+	"moldau/internal/commitlog"
+	"moldau/internal/kafka"
 	"moldau/internal/metadata"
+	"moldau/internal/vfs"
 	"moldau/test/harness"
 )
 
@@ -121,6 +124,57 @@ func TestOwnDumpDecodesCoordinatorLogsOfApacheKafka(t *testing.T) {
 		}
 		if !strings.Contains(ours, c.holds) {
 			t.Errorf("%s lacks %s:\n%s", c.topic, c.holds, ours)
+		}
+	}
+}
+
+// TestOwnDumpShowsTransactionsAsApacheKafka: the files that transactions leave in a partition, the index of the aborted ones
+// among them.
+func TestOwnDumpShowsTransactionsAsApacheKafka(t *testing.T) {
+	java := harness.ApacheKafka(t, harness.KafkaVersion)
+	fs, dir := vfs.NewOS(), filepath.Join(t.TempDir(), "t-0")
+	log, _, err := commitlog.Open(commitlog.Options{
+		FS: fs, Dir: dir, TP: kafka.TopicPartition{Topic: "t"}, Config: commitlog.DefaultConfig(), Files: commitlog.NewFiles(fs, 10), Now: time.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(o batch.BuildOptions, r batch.Record) {
+		t.Helper()
+		o.Transactional = true
+		b := batch.NewBuilder(o)
+		r.Timestamp = 1000
+		b.Add(r)
+		if _, err := log.Append(b.Build(), commitlog.AppendOptions{LeaderEpoch: 1, Now: 1000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	marker := batch.EndTxnMarker{CoordinatorEpoch: 3}
+	for i := range int64(6) {
+		add(batch.BuildOptions{Producer: &batch.Producer{ID: 7 + i}}, batch.Record{Value: []byte("value")})
+		if i == 5 {
+			break // stays open
+		}
+		end := batch.ControlAbort
+		if i%2 == 1 {
+			end = batch.ControlCommit
+		}
+		add(batch.BuildOptions{Producer: &batch.Producer{ID: 7 + i, BaseSequence: -1}, Control: true}, batch.Record{Key: end.Key(), Value: marker.AppendTo(nil)})
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ file, holds string }{
+		{"00000000000000000000.log", "endTxnMarker: ABORT coordinatorEpoch: 3"}, {"00000000000000000000.txnindex", "producerId: 11"},
+		{"00000000000000000000.timeindex", "timestamp: 1000"}, {"00000000000000000011.snapshot", "producerId: 12"},
+	} {
+		args := []string{"--deep-iteration", "--files", filepath.Join(dir, c.file)}
+		ours, theirs := mustOwnTool(t, "", "dump-log", args...), java.Run(t, "", dumpLogSegments, args...)
+		if ours != theirs {
+			t.Errorf("dump-log %v prints:\n%s\nApache Kafka's prints:\n%s", args, ours, theirs)
+		}
+		if !strings.Contains(theirs, c.holds) {
+			t.Errorf("%s lacks %q:\n%s", c.file, c.holds, theirs)
 		}
 	}
 }

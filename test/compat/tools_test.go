@@ -173,7 +173,12 @@ func TestOwnDumpIsApacheKafkas(t *testing.T) {
 	if err != nil || len(snapshots) == 0 {
 		t.Fatalf("no snapshot in %s: %v", dir, err)
 	}
+	metadata, err := filepath.Glob(filepath.Join(n.Dir, "__cluster_metadata-0", "*.checkpoint"))
+	if err != nil || len(metadata) == 0 {
+		t.Fatalf("no snapshot of the metadata in %s: %v", n.Dir, err)
+	}
 	for _, args := range [][]string{
+		{"--files", metadata[0], "--cluster-metadata-decoder"},
 		{"--files", filepath.Join(dir, "00000000000000000000.log")},
 		{"--files", filepath.Join(dir, "00000000000000000000.log"), "--print-data-log"},
 		{"--files", filepath.Join(dir, "00000000000000000000.log"), "--print-data-log", "--skip-record-metadata"},
