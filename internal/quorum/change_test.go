@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"moldau/internal/kafka"
+	"moldau/internal/vfs"
 )
 
 // ids are the node ids of a voter set.
@@ -185,6 +188,48 @@ func TestEndpointsOfWhomAllNeed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAppliedSetsStayApplied: a start goes through the voter sets of the log again, and what quorum-commit says must not fall
+// meanwhile: whoever dies on the way would come back with a set that was over, and think that it has no vote, or elect in it.
+func TestAppliedSetsStayApplied(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.start(1, 2, 3)
+		leader, epoch := w.leader()
+		follower := w.other(leader)
+		third := w.nodes[6-leader.self.ID-follower.self.ID]
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := leader.q.RemoveVoter(ctx, third.self); err != nil {
+			t.Fatal(err)
+		}
+		if err := leader.q.AddVoter(ctx, third.self); err != nil {
+			t.Fatal(err)
+		}
+		w.voters(1, 2, 3)
+		w.propose(leader, epoch, "a")
+		w.agreed("a")
+		w.kill(follower.self.ID)
+		follower.options = func(o *Options) {
+			disk, inject := o.FS, vfs.NewInject(o.FS)
+			inject.Hook = func(op vfs.Op) error {
+				if op.Kind != vfs.OpRename || !strings.HasSuffix(op.Path, commitFile+tmpSuffix) {
+					return nil
+				}
+				var next quorumCommit
+				_, err := readJSON(disk, op.Path, &next)
+				before, errBefore := readCommit(disk, filepath.Dir(op.Path))
+				if err != nil || errBefore != nil || next.CommitIndex < before {
+					t.Errorf("the commit index becomes %d after %d: %v, %v", next.CommitIndex, before, err, errBefore)
+				}
+				return nil
+			}
+			o.FS = inject
+		}
+		w.start(follower.self.ID)
+		w.propose(leader, epoch, "b")
+		w.agreed("a", "b")
+	})
 }
 
 // TestEndpointsOfAFollower: a follower that listens elsewhere than before has the leader write it down.

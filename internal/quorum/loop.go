@@ -305,8 +305,12 @@ func (q *Quorum) setVoters(index uint64, voters []Voter) error {
 		return fmt.Errorf("the voter set of raft entry %d is more than one change away from the one before", index)
 	}
 	// Raft works with a set from its application on. A node that forgot one it had applied could win an election in the set
-	// before: two leaders in one term.
-	if err := writeCommit(q.store.fs, q.store.dir, index); err != nil {
+	// before: two leaders in one term. A start applies older sets again, and must not forget the newest meanwhile.
+	durable, err := readCommit(q.store.fs, q.store.dir)
+	if err == nil && durable < index {
+		err = writeCommit(q.store.fs, q.store.dir, index)
+	}
+	if err != nil {
 		return fmt.Errorf("store the commit index: %w", err)
 	}
 	q.addVoters(index, voters)
