@@ -20,6 +20,7 @@ func run(t *testing.T, seed uint64, o Options) Outcome {
 	var out Outcome
 	// A collection stops the goroutine that runs, and lets others go before it.
 	runtime.GC()
+	runtime.GC()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -139,11 +140,12 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// mostGrowth is by how much memory in use may grow over all runs: buffers that are kept for the next one.
+// mostGrowth is by how much memory in use may grow over all runs.
 const mostGrowth = 64 << 20
 
-// heap is the memory in use.
+// heap is the memory in use, without what pools keep: that is gone with the second collection.
 func heap() int64 {
+	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
