@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"log/slog"
@@ -33,8 +32,7 @@ type Conn struct {
 
 	// The reader's own.
 	header    wire.Header // of the last request
-	in        *bufio.Reader
-	progress  progressReader
+	in        *ahead
 	taken     []*frame // buffers handed out while one frame is read
 	getBuffer func(n int) []byte
 
@@ -62,8 +60,7 @@ func newConn(s *Server, nc net.Conn, l Listener) *Conn {
 	c.ctx, c.end = context.WithCancelCause(context.Background())
 	c.log = s.log
 	c.queue.moved = make(chan struct{}, 1)
-	c.progress = progressReader{c: c}
-	c.in = bufio.NewReaderSize(&c.progress, readAhead)
+	c.in = newAhead(c)
 	c.getBuffer = c.takeBuffer
 	c.out.c, c.write = c, c.writeLoop
 	return c

@@ -22,7 +22,7 @@
 // exists only while a reply is not ready. Stop waits for all of them.
 //
 // Files: server.go (life of the whole), listener.go (accept loops), limits.go (how many connections, and how fast), conn.go (life of
-// one connection), read.go, write.go, reply.go (what a route answers), route.go, frames.go (buffers), metrics.go.
+// one connection), read.go, ahead.go (the bytes of requests), write.go, reply.go (what a route answers), route.go, frames.go (buffers), metrics.go.
 //
 // Not obvious:
 //   - A route with Hold runs only when all earlier requests of its connection are answered, as every request does in

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"net"
@@ -14,12 +13,6 @@ import (
 )
 
 const (
-	// readAhead is the buffer of a connection: small requests cost one system call, and an idle connection no more than
-	// this. The rest of a large request goes straight to its frame.
-	readAhead = 4 << 10
-	// idleStep is how many bytes of one frame count as a sign of life: a frame that dribbles in is cut off.
-	idleStep = 64 << 10
-
 	// heavyBytes is what a request takes once it is decoded from which on it needs one of heavySlots. Honest ones are as
 	// heavy when they name some 10,000 partitions; the records of a Produce do not count. A request that is shorter than
 	// heavyFromBytes never is, since wire refuses what grows more than 24 times.
@@ -42,21 +35,6 @@ var (
 	errStopReading = errors.New("no further requests are read")
 	errTakenOver   = errors.New("it has served its other purpose")
 )
-
-// progressReader reads from the connection and keeps the idle timer from firing while a large frame comes in.
-type progressReader struct {
-	c     *Conn
-	since int
-}
-
-func (r *progressReader) Read(b []byte) (int, error) {
-	n, err := r.c.nc.Read(b)
-	if r.since += n; r.since >= idleStep {
-		r.since = 0
-		r.c.active()
-	}
-	return n, err
-}
 
 // readLoop reads and dispatches requests. It returns the reason for which it ended, a *refusal if that is the client's
 // breach of the protocol.
@@ -81,7 +59,7 @@ func (c *Conn) readLoop() error {
 
 // readFrame reads one request into a pooled frame, of which the first size bytes are the request.
 func (c *Conn) readFrame() (f *frame, size int, err error) {
-	c.progress.since = 0
+	c.in.since = 0
 	buf, err := wire.ReadFrame(c.in, c.srv.limits.RequestMaxBytes, c.getBuffer)
 	for _, t := range c.taken {
 		if err == nil && f == nil && len(buf) > 0 && &t.buf[0] == &buf[0] {
@@ -163,7 +141,7 @@ func (c *Conn) handOver(p pending) error {
 // takenConn is a connection of which some bytes have been read already.
 type takenConn struct {
 	net.Conn
-	in *bufio.Reader
+	in *ahead
 }
 
 func (c *takenConn) Read(b []byte) (int, error) {
