@@ -324,14 +324,19 @@ func TestAppliedSetIsNotForgotten(t *testing.T) {
 	})
 }
 
-// TestLostMemory: a voter that has lost its vote or entries must not come back as who it was; under a new directory id it follows,
-// and is told how to get its vote back.
-func TestLostMemory(t *testing.T) {
-	for name, lose := range map[string]func(disk *vfs.Mem, folder string) error{
+// losses are what a node may lose of its memory.
+func losses() map[string]func(disk *vfs.Mem, folder string) error {
+	return map[string]func(disk *vfs.Mem, folder string) error{
 		"quorum-state": func(disk *vfs.Mem, folder string) error { return disk.Remove(folder + "/" + stateFile) },
 		"entries":      func(disk *vfs.Mem, folder string) error { return writeCommit(disk, folder, 99) },
 		"all of it":    func(disk *vfs.Mem, folder string) error { return disk.RemoveAll(folder) },
-	} {
+	}
+}
+
+// TestLostMemory: a voter that has lost its vote or entries must not come back as who it was; under a new directory id it follows,
+// and is told how to get its vote back. Once it has it, it keeps it.
+func TestLostMemory(t *testing.T) {
+	for name, lose := range losses() {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 3, func(w *world) {
 				w.start(1, 2, 3)
@@ -354,7 +359,7 @@ func TestLostMemory(t *testing.T) {
 						t.Fatalf("it came back as %v, was %v", m.q.self, old)
 					}
 					time.Sleep(2 * time.Second)
-					w.stop(m.self.ID)
+					w.kill(m.self.ID)
 				}
 				m.options = with(m.options, func(o *Options) { o.Joined, o.DirID = true, old.DirID }) // which does not take the old one's place
 				w.start(m.self.ID)
@@ -373,8 +378,57 @@ func TestLostMemory(t *testing.T) {
 				}
 				w.propose(leader, epoch, "c")
 				w.agreed("a", "b", "c")
+
+				w.kill(m.self.ID)
+				w.start(m.self.ID)
+				if m.q.self.DirID != m.self.DirID {
+					w.t.Fatalf("it has lost nothing as %v, and came back as %v", m.self, m.q.self)
+				}
+				w.stop(leader.self.ID)
+				now, epoch := w.leader()
+				w.propose(now, epoch, "d")
 			})
 		})
+	}
+}
+
+// TestLostMemoryOfAFollower: a voter set that is on its way, or lost with other entries, may name a node that its log does not name.
+// So what can vote and has lost something comes back as somebody else, and what cannot vote stays who it is.
+func TestLostMemoryOfAFollower(t *testing.T) {
+	for name, lose := range losses() {
+		if name == "all of it" {
+			continue
+		}
+		for _, canVote := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, can vote: %t", name, canVote), func(t *testing.T) {
+				inWorld(t, 1, func(w *world) {
+					w.start(1)
+					leader, epoch := w.leader()
+					m := w.add(testVoter(2), func(o *Options) {
+						o.CanVote, o.Bootstrap = canVote, []string{addressOf(leader.self)}
+					})
+					w.start(2)
+					w.propose(leader, epoch, "a")
+					w.agreed("a")
+					w.stop(2)
+					if err := lose(m.disk, "/meta/__cluster_metadata-0"); err != nil {
+						w.t.Fatal(err)
+					}
+					w.start(2)
+					w.propose(leader, epoch, "b")
+					w.agreed("a", "b")
+					first := m.q.self.DirID
+					if renamed := first != m.self.DirID; renamed != canVote {
+						w.t.Errorf("it came back as %v, was %v", first, m.self.DirID)
+					}
+					w.kill(2)
+					w.start(2)
+					if m.q.self.DirID != first {
+						w.t.Errorf("it has lost nothing as %v, and came back as %v", first, m.q.self.DirID)
+					}
+				})
+			})
+		}
 	}
 }
 

@@ -22,7 +22,8 @@
 //  7. No message from outside makes raft panic: message_check.go and checkArrival refuse what would. What is kept of what others
 //     send is bounded: bytes that wait, senders that nobody knows, observers.
 //  8. Voter sets change by one voter at a time, and the next change begins when the one before is in force.
-//  9. A voter that has lost its vote, or entries that were committed, does not come back as who it was.
+//  9. A voter that has lost its vote, or entries that were committed, does not come back as who it was; nor does a controller
+//     without a vote, which others may have made a voter. All that ran once have a quorum-state, so none means that it is lost.
 //
 // Goroutines: the loop owns the raft state machine; it stores, syncs and commits. The apply goroutine reads what is
 // committed back from the log and calls the Listener. follow fetches while this node has no vote, runErrands asks the leader for

@@ -251,16 +251,16 @@ func openAs(o *Options) (*store, error) {
 	if renamed {
 		o.DirID = id
 	}
-	s, err := openStore(*o, o.Voters)
+	s, err := openStore(*o, o.Voters, false)
 	if !errors.Is(err, errLost) {
 		return s, err
 	}
-	o.DirID, o.Used = kafka.NewUUID(), false
+	o.DirID = kafka.NewUUID()
 	o.Logger.Error("this node takes part in the metadata quorum under a new directory id, without a vote", "dir", o.Dir, "id", o.DirID.String(), "error", err)
 	if err := writeVoterDirID(o.FS, o.Dir, o.DirID); err != nil {
 		return nil, err
 	}
-	return openStore(*o, nil)
+	return openStore(*o, nil, true)
 }
 
 func (o *Options) setDefaults() {

@@ -17,8 +17,9 @@ import (
 	"moldau/internal/kafka"
 )
 
-// openStore recovers the log, or forms a new one with the given voters.
-func openStore(o Options, formed []Voter) (*store, error) {
+// openStore recovers the log, or forms a new one with the given voters. anew says that the node has its directory id since just
+// now: nobody counts on what it was before.
+func openStore(o Options, formed []Voter, anew bool) (*store, error) {
 	s := &store{fs: o.FS, dir: filepath.Join(o.Dir, folderName()), logger: o.Logger}
 	if err := s.makeFolder(o.Dir); err != nil {
 		return nil, err
@@ -28,14 +29,14 @@ func openStore(o Options, formed []Voter) (*store, error) {
 		return nil, err
 	}
 	if pending != nil {
-		return s, s.resumeInstall(o, *pending, firstSegment)
+		return s, s.resumeInstall(o, *pending, firstSegment, anew)
 	}
 	if len(s.snapshots) == 0 {
 		if firstSegment > 0 {
 			return nil, fmt.Errorf("%s: the log begins at offset %d, but there is no snapshot of what came before; "+
 				"restore the .checkpoint file", s.dir, firstSegment)
 		}
-		if o.Used && len(formed) == 0 {
+		if o.Used && !anew && len(formed) == 0 {
 			return nil, fmt.Errorf("%s has no log: %w", s.dir, errLost)
 		}
 		if err := s.form(formed, o.Now().UnixMilli()); err != nil {
@@ -49,7 +50,7 @@ func openStore(o Options, formed []Voter) (*store, error) {
 	if err := s.openLog(o, s.newestSnapshot().id.EndOffset, s.snapshots[0].id.EndOffset); err != nil {
 		return nil, err
 	}
-	if err := s.recover(o, s.newestSnapshot()); err != nil {
+	if err := s.recover(o, s.newestSnapshot(), anew); err != nil {
 		s.log.Abandon()
 		return nil, err
 	}
@@ -69,14 +70,14 @@ func (s *store) openLog(o Options, recoveryPoint, logStart kafka.Offset) error {
 }
 
 // resumeInstall opens a log that a crash left while a leader's snapshot took its place.
-func (s *store) resumeInstall(o Options, pending snapshot, firstSegment kafka.Offset) error {
+func (s *store) resumeInstall(o Options, pending snapshot, firstSegment kafka.Offset, anew bool) error {
 	start := max(firstSegment, 0)
 	if err := s.openLog(o, start, start); err != nil {
 		return err
 	}
 	err := s.finishInstall(pending)
 	if err == nil {
-		err = s.recover(o, pending)
+		err = s.recover(o, pending, anew)
 	}
 	if err != nil {
 		s.log.Abandon()
@@ -206,7 +207,7 @@ func (s *store) dropSnapshotsBefore(firstSegment kafka.Offset) error {
 }
 
 // recover brings positions, term, vote and commit index back.
-func (s *store) recover(o Options, newest snapshot) error {
+func (s *store) recover(o Options, newest snapshot, anew bool) error {
 	if s.log.LogEnd() < newest.id.EndOffset {
 		// The snapshot came from a leader, and the crash before the log was cut to it.
 		if err := s.log.TruncateFullyAt(newest.id.EndOffset); err != nil {
@@ -220,12 +221,19 @@ func (s *store) recover(o Options, newest snapshot) error {
 	if err != nil {
 		return err
 	}
+	commit, err := readCommit(s.fs, s.dir)
+	if err != nil {
+		return err
+	}
+	last := s.lastIndex()
 	votes, several := false, false
 	for _, set := range append([][]Voter{newest.voters.voters}, s.sets...) {
 		_, mine := find(set, Voter{ID: o.NodeID, DirID: o.DirID})
 		votes, several = votes || mine, several || len(set) > 1
 	}
-	if !ok && votes && several {
+	// Others may count on a node that its log does not name: the voter set that does may be lost with the rest, or on its way.
+	counted := !anew && (votes && several || !votes && o.CanVote && max(last, commit) > 1)
+	if !ok && counted {
 		return fmt.Errorf("%s has no %s, so whom this node voted for is not known: %w", s.dir, stateFile, errLost)
 	}
 	var epoch kafka.Epoch
@@ -236,24 +244,30 @@ func (s *store) recover(o Options, newest snapshot) error {
 			return err
 		}
 	}
-	if last := s.positions[len(s.positions)-1].epoch; last > epoch {
+	if logged := s.positions[len(s.positions)-1].epoch; logged > epoch {
 		// Lost, or older than the log. A sole voter cannot have voted for anybody else in that term.
-		epoch, vote = last, 0
-	}
-	commit, err := readCommit(s.fs, s.dir)
-	if err != nil {
-		return err
+		epoch, vote = logged, 0
 	}
 	commit = max(commit, newest.index)
-	switch last := s.lastIndex(); {
+	switch {
 	case commit <= last:
-	case !votes:
-		commit = newest.index // it promised nothing to anybody, and the leader has what is missing
-	case several:
+	case counted:
 		return fmt.Errorf("%s: the log ends with raft index %d, but entries up to %d were committed: %w", s.dir, last, commit, errLost)
-	default:
+	case votes:
 		return fmt.Errorf("%s: the log ends with raft index %d, but entries up to %d were committed; "+
 			"the disk has lost metadata, and nothing here can bring it back", s.dir, last, commit)
+	default:
+		// It promised nothing to anybody, and the leader has what is missing. The next start must not miss it again.
+		commit = newest.index
+		if err := writeCommit(s.fs, s.dir, commit); err != nil {
+			return fmt.Errorf("store the commit index: %w", err)
+		}
+	}
+	if !ok {
+		// Raft tells only what changes, and a voter must have one when it starts the next time.
+		if err := writeState(s.fs, s.dir, epoch, kafka.NoNode, nil); err != nil {
+			return fmt.Errorf("store term and vote: %w", err)
+		}
 	}
 	s.sets = nil
 	s.stored = &pb.HardState{Term: new(uint64(epoch)), Vote: new(vote), Commit: new(commit)}

@@ -19,7 +19,7 @@ func openTestStore(t *testing.T, disk vfs.FS) *store {
 	t.Helper()
 	o := testOptions(disk, nil)
 	o.SegmentBytes = 1000
-	s, err := openStore(o, testVoters())
+	s, err := openStore(o, testVoters(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestStoreRefusesForeignLogs(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				if s, err := openStore(testOptions(disk, nil), testVoters()); err == nil {
+				if s, err := openStore(testOptions(disk, nil), testVoters(), false); err == nil {
 					s.log.Abandon()
 					t.Fatal("opened")
 				}
