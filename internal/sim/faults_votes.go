@@ -95,13 +95,14 @@ func sameVoter(a, b quorum.Voter) bool {
 	return a.ID == b.ID && a.DirID == b.DirID && slices.Equal(a.Endpoints, b.Endpoints)
 }
 
-// relisten has a controller listen at another port from its next start on. Of one at a time the others do not know where it is.
+// relisten has a controller listen at another port from its next start on. Of one at a time the others do not know where it is, and
+// it is one that their configuration names: where the last voter is, nobody else could tell them.
 func (c *course) relisten() {
 	h := c.hosts[c.rng.IntN(len(c.hosts))]
 	c.world.Within(time.Second, c.allServe)
 	set, agreed := c.voters()
 	elsewhere := func(v quorum.Voter) bool { return int(v.Endpoints[0].Port) != c.controllers.port(v.ID) }
-	if !agreed || len(set) < 2 || slices.ContainsFunc(set, elsewhere) {
+	if !agreed || len(set) < 2 || slices.ContainsFunc(set, elsewhere) || int(h.id) > c.plan.Voters {
 		return
 	}
 	c.hit(OtherPort, h)
