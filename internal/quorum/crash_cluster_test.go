@@ -432,6 +432,41 @@ func TestLostMemoryOfAFollower(t *testing.T) {
 	}
 }
 
+// TestVoteNotHeardOf: a voter that died before it heard that its vote is committed has the longer log, so that nobody is elected
+// without it, and its log names it. It learns from the other's try to be elected that it may stand.
+func TestVoteNotHeardOf(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.start(1, 2)
+		leader, epoch := w.leader()
+		w.propose(leader, epoch, "a")
+		added := w.add(testVoter(3), func(o *Options) { o.Bootstrap = []string{addressOf(leader.self)} })
+		w.start(3)
+		w.agreed("a")
+		added.q.mu.Lock()
+		before := added.q.commit
+		added.q.mu.Unlock()
+		ctx, cancel := soon()
+		defer cancel()
+		if err := leader.q.AddVoter(ctx, added.self); err != nil {
+			w.t.Fatal(err)
+		}
+		w.voters(1, 2, 3)
+		shorter := leader.disk.KillClone() // it sends "b" before it has it on its own disk
+		w.propose(leader, epoch, "b")
+		w.agreed("a", "b")
+		for id := range w.nodes {
+			w.kill(id)
+		}
+		leader.disk = shorter
+		if err := writeCommit(added.disk, "/meta/__cluster_metadata-0", before); err != nil {
+			w.t.Fatal(err)
+		}
+		w.start(leader.self.ID, added.self.ID)
+		_, _ = w.leader()
+		w.agreed("a", "b")
+	})
+}
+
 // TestAckedIsOnTwoDisks: with two of three there, what was acked is on both disks: the follower's, cut off from power at any of its
 // operations, has it when the leader is gone for good.
 func TestAckedIsOnTwoDisks(t *testing.T) {

@@ -56,6 +56,8 @@
 //     a while therefore fetches, as an observer does.
 //   - A voter set may name somebody as leader's peer before it is known here, or have a voter listen where it did before; who sends
 //     messages says where it listens.
+//   - A voter set is in force here when this node knows it to be committed, and nobody but a leader tells. A candidate tells too, since
+//     there may be no leader until who has the longest log knows that it has a vote.
 //   - Raft's snapshot message carries a name. The file is fetched first and raft is told when it is whole. A leader that hears
 //     nothing for an election timeout tells again; a follower that is still fetching does not mind.
 //   - A sole voter is not ticked. It campaigns at once and nobody can depose it, so an idle quorum of one has no timer but that

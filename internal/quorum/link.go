@@ -59,6 +59,9 @@ func (q *Quorum) send(ctx context.Context, messages []*pb.Message) {
 		if m.GetType() == pb.MsgSnap {
 			q.snapshotSent[m.GetTo()] = q.clock.ticks
 		}
+		if m.GetType() == pb.MsgPreVote || m.GetType() == pb.MsgVote {
+			m.Commit = new(q.commit) // for learnCommit
+		}
 		l, ok := q.links[m.GetTo()]
 		if !ok {
 			l = &link{to: m.GetTo(), wake: make(chan struct{}, 1)}

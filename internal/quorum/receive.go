@@ -110,6 +110,8 @@ func (q *Quorum) take(ctx context.Context, a arrival) {
 	case pb.MsgHeartbeat:
 		// The leader tells at most what this node has acknowledged. What is in raft and not on disk yet does not count here.
 		m.Commit = new(min(m.GetCommit(), q.store.lastIndex()))
+	case pb.MsgPreVote, pb.MsgVote:
+		q.learnCommit(m, status)
 	case pb.MsgSnap:
 		if !q.takeSnapshotMessage(ctx, a, status) {
 			return
@@ -169,6 +171,25 @@ func (q *Quorum) checkArrival(m *pb.Message, status raft.BasicStatus) error {
 		}
 	}
 	return nil
+}
+
+// learnCommit has raft commit what a candidate knows to be committed, if this log is the candidate's up to where that ends. Who has
+// the longer log, and has not heard of the voter set that it could be elected in, would wait for a leader for ever: without it
+// nobody else wins. Raft takes such news from a leader only.
+func (q *Quorum) learnCommit(m *pb.Message, status raft.BasicStatus) {
+	// What raft holds and the store has not got yet may differ from what the store has.
+	if status.Lead != 0 || m.GetCommit() <= status.HardState.GetCommit() || m.GetCommit() > m.GetIndex() || q.raft.HasReady() {
+		return
+	}
+	if at, err := q.store.position(m.GetIndex()); err != nil || uint64(at.epoch) != m.GetLogTerm() {
+		return
+	}
+	news := &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: m.From, To: m.To, Term: new(status.HardState.GetTerm()), Commit: m.Commit}
+	if err := q.raft.Step(news); err != nil {
+		q.o.Logger.Debug("raft did not take what a candidate knows", "err", err)
+		return
+	}
+	_ = q.raft.ForgetLeader() // never fails on a follower
 }
 
 // match is the last entry that a voter is known to have, if this node leads.
