@@ -1,15 +1,18 @@
 package sim
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
 	"moldau/internal/batch"
+	"moldau/internal/commitlog"
 	"moldau/internal/vfs"
 )
 
@@ -90,6 +93,8 @@ func (c *course) damage(h *Host) {
 	case how == 1:
 		c.world.Note("%s has half of %s", h.name, path)
 		err = rewrite(h.mem, path, content[:len(content)/2])
+	case ending == "partition.metadata" && !journalled(h.mem, path):
+		return // in its first second a topic id that reads well, but is another, cannot be told from that of an older topic
 	default:
 		c.world.Note("%s has garbage in %s", h.name, path)
 		content[c.rng.IntN(len(content))] ^= byte(1 + c.rng.IntN(255))
@@ -98,6 +103,17 @@ func (c *course) damage(h *Host) {
 	if err != nil && !errors.Is(err, syscall.ENOSPC) { // a full disk has cut the file off, which is harm enough
 		c.fail(sound, "harm %s: %v", path, err)
 	}
+}
+
+// journalled tells whether the topic id in a partition.metadata is in the journal of its directory too.
+func journalled(fs vfs.FS, path string) bool {
+	folder := filepath.Dir(path)
+	id, err := commitlog.ReadPartitionMetadata(fs, folder)
+	if err != nil {
+		return false
+	}
+	journal, err := vfs.ReadFile(fs, filepath.Join(filepath.Dir(folder), "moldau.journal"))
+	return err == nil && bytes.Contains(journal, id[:])
 }
 
 // rot changes a byte of a segment that is not written to any more. All such bytes are on one node: with more copies gone nobody
