@@ -135,5 +135,5 @@ func TestHeavyRequests(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	a.unharmed(t, 1000)
+	a.unharmed(t, 1300) // 560 to 1,020 were seen: it depends on when memory is collected
 }
