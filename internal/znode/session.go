@@ -92,7 +92,7 @@ func (s *shard) reconnect(t *coordinator.Turn, c *Client, xid int32, req Connect
 func (s *shard) attach(t *coordinator.Turn, c *Client, xid int32, ses *session) {
 	ses.client, c.session = c, ses
 	s.clients[c.id] = c
-	s.expect(t, ses)
+	s.expect(t, ses, s.c.o.Runtime.Elapsed())
 	s.say(c, Message{Xid: xid, Zxid: s.zxid, Answer: Connected{ses.id, ses.timeoutMs, ses.password}})
 }
 
@@ -112,10 +112,10 @@ func (s *shard) detach(c *Client) {
 	c.session = nil
 }
 
-// expect gives a session its whole timeout from now on.
-func (s *shard) expect(t *coordinator.Turn, ses *session) {
-	ses.heard = s.c.o.Runtime.Elapsed()
-	s.expireAfter(t, ses, ses.timeout())
+// expect gives a session its whole timeout from a time on, which is now or later.
+func (s *shard) expect(t *coordinator.Turn, ses *session, from time.Duration) {
+	ses.heard = from
+	s.expireAfter(t, ses, from+ses.timeout()-s.c.o.Runtime.Elapsed())
 }
 
 func (ses *session) timeout() time.Duration { return time.Duration(ses.timeoutMs) * time.Millisecond }

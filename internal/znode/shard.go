@@ -124,11 +124,12 @@ func (s *shard) announce(e entry) {
 	}
 }
 
-// Loaded gives every session its whole timeout from now on, and waits for the metadata to be as new as the views are.
+// Loaded gives every session its whole timeout, and waits for the metadata to be as new as the views are. The timeout runs from when
+// no earlier leader can tell a client any more that it lives: one that has not heard of its fall may do so for its lease.
 func (s *shard) Loaded(t *coordinator.Turn) {
 	defer s.flush(t)
 	for _, ses := range s.sortedSessions() {
-		s.expect(t, ses)
+		s.expect(t, ses, s.c.o.Runtime.Elapsed()+s.c.o.Runtime.Lease)
 	}
 	s.show(t, nil, s.c.o.Image())
 }

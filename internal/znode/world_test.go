@@ -19,6 +19,7 @@ type world struct {
 	*stand.Node
 	c             *Coordinator
 	snapshotBytes int
+	lease         time.Duration
 	began         time.Time
 	// command is what the controller does.
 	command func(ctx context.Context, req kmsg.Request) (Outcome, error)
@@ -46,7 +47,7 @@ func (w *world) begin() {
 		MinTimeoutMs: 4000, MaxTimeoutMs: 40000, CommandTimeout: 5 * time.Second, SnapshotBytes: w.snapshotBytes,
 		Runtime: coordinator.Options{
 			NodeID: self, Replicas: w.Set, LoadBytes: 4096, Now: time.Now,
-			Elapsed: func() time.Duration { return time.Since(w.began) },
+			Elapsed: func() time.Duration { return time.Since(w.began) }, Lease: w.lease,
 		},
 	})
 	topic, known := w.Image.Topics.ByName(Topic)
