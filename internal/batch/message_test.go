@@ -488,7 +488,7 @@ func TestMessagesOfManySmallRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		took := after.TotalAlloc - before.TotalAlloc
-		if most := uint64(13<<20 + 8*len(set)); took > most {
+		if most := uint64(16<<20 + 8*len(set)); took > most { // 13 MiB without the race detector, under which pools forget
 			t.Errorf("%v: %d bytes of memory, at most %d are allowed", codec, took, most)
 		}
 	}

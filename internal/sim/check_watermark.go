@@ -70,7 +70,7 @@ func (c *course) checkComplete() {
 		return
 	}
 	for _, h := range c.hosts {
-		if c.plan.Lazy || !h.serves() || h.wiped || h.harmed() {
+		if c.plan.Lazy || !h.serves() || h.wiped || h.harmed() || c.rots(h) {
 			continue
 		}
 		for _, p := range h.life.node.Partitions() {
@@ -92,7 +92,7 @@ func (c *course) checkFollowers(leader *Host, p *replica.Partition, high kafka.O
 		return
 	}
 	for _, h := range c.hosts {
-		if h == leader || !h.serves() || h.wiped || !slices.Contains(now.ISR, h.id) {
+		if h == leader || !h.serves() || h.wiped || c.rots(h) || !slices.Contains(now.ISR, h.id) {
 			continue
 		}
 		for _, other := range h.life.node.Partitions() {

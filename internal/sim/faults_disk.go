@@ -187,6 +187,10 @@ func (c *course) elsewhere(without *Host, folder string, content []byte, at int)
 	return true
 }
 
+// rots tells whether a node's disk changes bytes. A start cuts a log where it finds one, some moments before the node registers and so
+// leaves the in-sync set.
+func (c *course) rots(h *Host) bool { return c.rotten != nil && c.rotten.host == h }
+
 // rotten is the node whose disk changes bytes, and the folders that it has hit.
 type rotten struct {
 	host    *Host
