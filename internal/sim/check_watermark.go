@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
@@ -14,7 +15,7 @@ type watermarks map[reign]kafka.Offset
 // committed is the highest watermark that any leader of a partition was seen to have, and the newest image that any node had then.
 type committed struct {
 	to     map[seat]kafka.Offset
-	newest *metadata.Image
+	newest atomic.Pointer[metadata.Image] // work reads it too
 }
 
 // seat is a partition of one incarnation of a topic.
@@ -63,10 +64,12 @@ func (c *course) checkWatermarks() {
 // checkComplete: whoever may be elected, because it is in the in-sync set or eligible without (KIP-966), has all that was ever
 // committed, whoever leads now.
 func (c *course) checkComplete() {
-	if now := c.newest(); c.committed.newest == nil || now != nil && now.Offset > c.committed.newest.Offset {
-		c.committed.newest = now
+	newest := c.committed.newest.Load()
+	if now := c.newest(); newest == nil || now != nil && now.Offset > newest.Offset {
+		newest = now
+		c.committed.newest.Store(now)
 	}
-	if c.committed.newest == nil {
+	if newest == nil {
 		return
 	}
 	for _, h := range c.hosts {
@@ -74,7 +77,7 @@ func (c *course) checkComplete() {
 			continue
 		}
 		for _, p := range h.life.node.Partitions() {
-			topic, now, known := c.committed.newest.Topics.Partition(p.TopicPartition())
+			topic, now, known := newest.Topics.Partition(p.TopicPartition())
 			if !known || topic.ID != p.TopicID() || !slices.Contains(now.ISR, h.id) && !slices.Contains(now.ELR, h.id) || !closed(p.Opened())() {
 				continue
 			}

@@ -62,7 +62,7 @@ func (c *course) newest() (image *metadata.Image) {
 
 // registered is what has become of a wish's partition, nil if nobody knows.
 func (c *course) registered(w *wish) *metadata.PartitionRegistration {
-	image := c.newest()
+	image := c.committed.newest.Load()
 	if w == nil || image == nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (c *course) registered(w *wish) *metadata.PartitionRegistration {
 
 // wished is what the leader of a partition may wish for now, nil if there is none.
 func (c *course) wished(partition int32) *wish {
-	image := c.newest()
+	image := c.committed.newest.Load()
 	if image == nil {
 		return nil
 	}

@@ -113,8 +113,11 @@ func (k *keeper) create(path string, ephemeral bool) error {
 	return nil
 }
 
-// delete gives up a partition.
+// delete gives up a partition. It looks first: where the answer to a delete before was lost, what it thinks it has may be another's.
 func (k *keeper) delete(path string) error {
+	if err := k.exists(path, false); err != nil || k.claims[path] == 0 {
+		return err
+	}
 	k.history.released(k.claims[path])
 	zxid, _, err := k.request(opDelete, binary.BigEndian.AppendUint32(text(nil, path), 0xffffffff))
 	if err != nil && !errors.Is(err, nodeIsMissing) { // as it is when the answer to the request before was lost
