@@ -108,14 +108,10 @@ func newCompressor(c Codec, level int, out io.Writer) (packer, error) {
 		}
 		return w, nil
 	case Snappy:
-		w := &xerialWriter{}
-		w.Reset(out)
-		return w, nil
+		return newBlockWriter(xerialStream(), out), nil
 	case LZ4:
 		if lz4Level(level) == lz4.Fast {
-			w := &lz4Writer{}
-			w.Reset(out)
-			return w, nil
+			return newBlockWriter(lz4Frame(), out), nil
 		}
 		w := lz4.NewWriter(out)
 		err := w.Apply(lz4.ConcurrencyOption(1), lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false),
@@ -171,44 +167,10 @@ func appendXerialBlock(dst, chunk []byte) []byte {
 	return dst[:at+4+len(block)] // the block is in place already
 }
 
-// xerialWriter is compressXerial for what is written piece by piece.
-type xerialWriter struct {
-	out    io.Writer
-	plain  []byte // less than a block
-	packed []byte // not yet written to out: the header at first, then a block at a time
+// xerialStream is compressXerial for what is written piece by piece.
+func xerialStream() blocks {
+	return blocks{bytes: xerialBlockBytes, header: appendXerialHeader(nil), appendBlock: appendXerialBlock}
 }
-
-// Reset begins a new stream.
-func (w *xerialWriter) Reset(out io.Writer) {
-	w.out, w.plain, w.packed = out, w.plain[:0], appendXerialHeader(w.packed[:0])
-}
-
-func (w *xerialWriter) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 {
-		take := min(len(p), xerialBlockBytes-len(w.plain))
-		w.plain, p = append(w.plain, p[:take]...), p[take:]
-		if len(w.plain) == xerialBlockBytes {
-			if err := w.flush(); err != nil {
-				return 0, err
-			}
-		}
-	}
-	return n, nil
-}
-
-// flush writes what is held.
-func (w *xerialWriter) flush() error {
-	if len(w.plain) > 0 {
-		w.packed = appendXerialBlock(w.packed, w.plain)
-	}
-	_, err := w.out.Write(w.packed)
-	w.plain, w.packed = w.plain[:0], w.packed[:0]
-	return err
-}
-
-// Close writes the last block.
-func (w *xerialWriter) Close() error { return w.flush() }
 
 // Decompress returns src decompressed; for None that is src itself. It never holds much more than maxBytes. The error is
 // INVALID_RECORD (ErrTooLarge, or bytes that the codec does not understand) or UNSUPPORTED_COMPRESSION_TYPE.

@@ -21,7 +21,7 @@
 // record.go (the walk), build.go (making a batch), compress.go (codecs), recompress.go (compression.type), control.go and
 // control_quorum.go (control records), message.go (messages of formats 0 and 1), message_up.go and message_down.go (from them and
 // to them), packers.go (compressors
-// that are used again), lz4_writer.go (frames of LZ4), lz4_frame.go (the checksum that Kafka got wrong in format 0).
+// that are used again), block_writer.go (streams of packed blocks), lz4_writer.go (frames of LZ4), lz4_frame.go (the checksum that Kafka got wrong in format 0).
 //
 // Not obvious:
 //   - Base offset and leader epoch lie outside the CRC, so the leader can assign them without touching the rest.
