@@ -118,12 +118,7 @@ func (k *keeper) crowded() bool {
 	return k.behind > k.d.o.RecoveryBytes/2
 }
 
-func (k *keeper) kick() {
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
-}
+func (k *keeper) kick() { signal(k.wake) }
 
 // note puts a log in line for the journal. Log.changed is taken.
 func (k *keeper) note(l *Log) {
@@ -209,6 +204,14 @@ func (k *keeper) run(stop <-chan struct{}) {
 				space.set(k.d.o.SpaceInterval)
 			}
 		}
+	}
+}
+
+// signal puts a value into a channel of capacity 1, if there is none.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

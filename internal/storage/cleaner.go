@@ -91,14 +91,6 @@ func newCleaning(c *cleaner, d *Directory) *cleaning {
 	return g
 }
 
-// signal puts a value into a channel of capacity 1, if there is none.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // SetCleaner changes how logs are compacted. Compactions that are under way keep their memory and obey the new rate.
 func (s *Store) SetCleaner(o CleanerOptions) {
 	o.setDefaults()

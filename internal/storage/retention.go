@@ -31,10 +31,7 @@ func (r *retention) doom(path string, due time.Time) {
 	r.mu.Lock()
 	r.doomed = append(r.doomed, doomed{path, due})
 	r.mu.Unlock()
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	signal(r.wake)
 }
 
 func (r *retention) run(stop <-chan struct{}) {

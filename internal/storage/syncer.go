@@ -67,12 +67,7 @@ const (
 
 func newSyncer(d *Directory) *syncer { return &syncer{d: d, wake: make(chan struct{}, 1)} }
 
-func (s *syncer) kick() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+func (s *syncer) kick() { signal(s.wake) }
 
 // add puts a log in line, whose inLine has just ceased to be notInLine.
 func (s *syncer) add(l *Log) {
