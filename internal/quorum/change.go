@@ -75,7 +75,7 @@ func (q *Quorum) UpdateVoter(ctx context.Context, v Voter) error {
 func withEndpoints(voters []Voter, v Voter) (next []Voter, changed bool) {
 	next = slices.Clone(voters)
 	for i, have := range next {
-		if have.ID == v.ID && have.DirID == v.DirID && !sameVoter(have, v) {
+		if have.ID == v.ID && have.DirID == v.DirID && !SameVoter(have, v) {
 			next[i], changed = v, true
 		}
 	}
@@ -120,7 +120,7 @@ func (q *Quorum) changeVoters(ctx context.Context, change voterChange) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !slices.EqualFunc(q.members.newest().voters, next, sameVoter) {
+	if !slices.EqualFunc(q.members.newest().voters, next, SameVoter) {
 		return fmt.Errorf("raft held another voter change for under way: %w", kerr.RequestTimedOut)
 	}
 	return nil
@@ -161,7 +161,7 @@ func (q *Quorum) proposeVoters(before, next []Voter, step *pb.ConfChangeSingle) 
 		return nil, ErrStopped
 	case !q.leading:
 		return nil, errNotLeading
-	case !slices.EqualFunc(q.members.newest().voters, before, sameVoter):
+	case !slices.EqualFunc(q.members.newest().voters, before, SameVoter):
 		return nil, fmt.Errorf("the voter set has changed meanwhile: %w", kerr.RequestTimedOut)
 	}
 	q.next++

@@ -178,7 +178,7 @@ func TestEndpointsOfWhomAllNeed(t *testing.T) {
 				w.await("the new endpoint", 20*time.Second, func() bool {
 					for _, m := range w.nodes {
 						if q, _ := m.running(); q != nil && m != last {
-							if v, _ := find(q.Status().VoterSet, moved.self); !sameVoter(v, moved.self) {
+							if v, _ := find(q.Status().VoterSet, moved.self); !SameVoter(v, moved.self) {
 								return false
 							}
 						}
@@ -243,7 +243,7 @@ func TestEndpointsOfAFollower(t *testing.T) {
 		w.start(moved.self.ID)
 		w.await("the new endpoint", 5*time.Second, func() bool {
 			v, _ := find(leader.q.Status().VoterSet, moved.self)
-			return sameVoter(v, moved.self)
+			return SameVoter(v, moved.self)
 		})
 		w.propose(leader, epoch, "a")
 		w.agreed("a")

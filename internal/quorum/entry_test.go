@@ -85,7 +85,7 @@ func TestVoterChangeCarriesTheSet(t *testing.T) {
 	if len(got.GetChanges()) != 1 || got.GetChanges()[0].GetType() != pb.ConfChangeRemoveNode || got.GetChanges()[0].GetNodeId() != 5 {
 		t.Errorf("change came back as %v", got)
 	}
-	if !slices.EqualFunc(voters, testVoters(), sameVoter) {
+	if !slices.EqualFunc(voters, testVoters(), SameVoter) {
 		t.Errorf("voters came back as %v", voters)
 	}
 }

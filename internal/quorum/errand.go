@@ -47,7 +47,7 @@ func (q *Quorum) errandDue() bool {
 	}
 	voters := q.members.newest().voters
 	if mine, votes := find(voters, q.self); votes {
-		return !sameVoter(mine, q.self)
+		return !SameVoter(mine, q.self)
 	}
 	_, before := byNode(voters, q.self.ID)
 	return q.o.AutoJoin || q.joins && !before

@@ -24,7 +24,7 @@ func (q *Quorum) observeRole() {
 	if q.leading && (!leads || epoch != q.epoch) {
 		q.resignLocked(ErrNotLeader)
 	}
-	if !sameVoter(leader, q.leader) || epoch != q.epoch {
+	if !SameVoter(leader, q.leader) || epoch != q.epoch {
 		if leader.ID != q.leader.ID {
 			q.metrics.leaderChanged()
 		}

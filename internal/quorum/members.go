@@ -116,7 +116,8 @@ func sortVoters(voters []Voter) {
 	})
 }
 
-func sameVoter(a, b Voter) bool {
+// SameVoter reports whether two are one voter, as itself and where it listens.
+func SameVoter(a, b Voter) bool {
 	return a.ID == b.ID && a.DirID == b.DirID && slices.Equal(a.Endpoints, b.Endpoints)
 }
 

@@ -208,7 +208,7 @@ func (q *Quorum) meet(from Voter, status raft.BasicStatus) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	id := raftID(from.DirID)
-	if v, ok := byRaftID(q.members.newest().voters, id); ok && sameVoter(v, from) {
+	if v, ok := byRaftID(q.members.newest().voters, id); ok && SameVoter(v, from) {
 		q.strangers = slices.DeleteFunc(q.strangers, func(v Voter) bool { return raftID(v.DirID) == id })
 		return
 	}
@@ -231,7 +231,7 @@ func (q *Quorum) meet(from Voter, status raft.BasicStatus) {
 func (q *Quorum) forgetStrangersLocked() {
 	kept := q.strangers[:0]
 	for _, v := range q.strangers {
-		if known, ok := byRaftID(q.members.newest().voters, raftID(v.DirID)); !ok || !sameVoter(known, v) {
+		if known, ok := byRaftID(q.members.newest().voters, raftID(v.DirID)); !ok || !SameVoter(known, v) {
 			kept = append(kept, v)
 		}
 	}

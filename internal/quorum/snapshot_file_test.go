@@ -55,7 +55,7 @@ func TestSnapshotFileComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.id != s.id || got.index != s.index || got.timestamp != s.timestamp || got.sizeBytes != size ||
-		!got.voters.inLog || got.voters.index != s.index || !slices.EqualFunc(got.voters.voters, s.voters.voters, sameVoter) {
+		!got.voters.inLog || got.voters.index != s.index || !slices.EqualFunc(got.voters.voters, s.voters.voters, SameVoter) {
 		t.Errorf("header came back as %+v", got)
 	}
 	back, err := readAll(disk, "/", s.id)

@@ -83,16 +83,12 @@ func (c *course) voters() (set []quorum.Voter, agreed bool) {
 			return nil, false
 		}
 		its := h.life.node.Quorum().VoterSet
-		if i > 0 && !slices.EqualFunc(set, its, sameVoter) {
+		if i > 0 && !slices.EqualFunc(set, its, quorum.SameVoter) {
 			return nil, false
 		}
 		set = its
 	}
 	return set, true
-}
-
-func sameVoter(a, b quorum.Voter) bool {
-	return a.ID == b.ID && a.DirID == b.DirID && slices.Equal(a.Endpoints, b.Endpoints)
 }
 
 // relisten has a controller listen at another port from its next start on. Of one at a time the others do not know where it is, and

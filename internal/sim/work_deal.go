@@ -60,11 +60,11 @@ func deal(members []kmsg.JoinGroupResponseMember, cooperative bool) map[string][
 			}
 		}
 	}
+	if len(ids) == 0 { // it does not lead the group
+		return parts
+	}
 	slices.Sort(ids)
-	for p := range int32(len(ids) * partitions) {
-		if p >= partitions {
-			break
-		}
+	for p := range int32(partitions) {
 		id := ids[int(p)%len(ids)]
 		if owner := owners[p]; owner == "" || owner == id {
 			parts[id] = append(parts[id], p)
