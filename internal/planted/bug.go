@@ -31,6 +31,7 @@ func (m Match) But(text string) Match {
 type disk struct {
 	vfs.FS
 	open    func(path string, flag vfs.Flag) (vfs.File, error)
+	list    func(path string) ([]vfs.Entry, error)
 	rename  func(from, to string) error
 	remove  func(path string) error
 	syncDir func(path string) error
@@ -42,6 +43,13 @@ func (d *disk) Open(path string, flag vfs.Flag) (vfs.File, error) {
 		return d.FS.Open(path, flag)
 	}
 	return d.open(path, flag)
+}
+
+func (d *disk) List(path string) ([]vfs.Entry, error) {
+	if d.list == nil {
+		return d.FS.List(path)
+	}
+	return d.list(path)
 }
 
 func (d *disk) Rename(from, to string) error {

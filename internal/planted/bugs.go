@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"moldau/internal/vfs"
 )
@@ -165,6 +166,19 @@ func KeepRemoved(ending string) Bug {
 				return fs.Remove(path)
 			},
 		}
+	}
+}
+
+// HideChanges: files of one size look the same to who lists a folder, whatever has happened to them.
+func HideChanges() Bug {
+	return func(fs vfs.FS) vfs.FS {
+		return &disk{FS: fs, list: func(path string) ([]vfs.Entry, error) {
+			entries, err := fs.List(path)
+			for i := range entries {
+				entries[i].ModTime, entries[i].Changed = time.Time{}, 0
+			}
+			return entries, err
+		}}
 	}
 }
 

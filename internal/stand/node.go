@@ -2,6 +2,7 @@ package stand
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +25,6 @@ type Node struct {
 	Gate  *vfs.Gate
 	Store *storage.Store
 	Set   *replica.Set
-	Image *metadata.Image
 	Epoch kafka.Epoch // leader epoch, and partition epoch, of what Partition makes
 	Log   commitlog.Config
 	// Begin makes what is tested, over Set, and brings its partitions; End ends it.
@@ -32,12 +32,14 @@ type Node struct {
 	// Subscribers returns who hears of metadata after Set.
 	Subscribers func() []metadata.Subscriber
 
-	now func() time.Time
+	now   func() time.Time
+	image atomic.Pointer[metadata.Image] // written by the test's goroutine
 }
 
 // NewNode returns a node with an empty disk, on which nothing runs, and its wall clock. Set its functions before Start.
 func NewNode(t *testing.T, now func() time.Time) *Node {
-	n := &Node{T: t, now: now, Disk: vfs.NewMem(), Gate: &vfs.Gate{}, Image: metadata.EmptyImage(), Log: commitlog.DefaultConfig()}
+	n := &Node{T: t, now: now, Disk: vfs.NewMem(), Gate: &vfs.Gate{}, Log: commitlog.DefaultConfig()}
+	n.SetImage(metadata.EmptyImage())
 	n.Disk.SetNow(now)
 	return n
 }
@@ -86,6 +88,12 @@ func (n *Node) Crash(seed uint64, keep float64) {
 	n.Start()
 }
 
+// Image is what the metadata say. What is tested may ask on goroutines of its own.
+func (n *Node) Image() *metadata.Image { return n.image.Load() }
+
+// SetImage has them say something else, and tells nobody.
+func (n *Node) SetImage(image *metadata.Image) { n.image.Store(image) }
+
 // Partition is a partition of which this node has the only replica.
 func (n *Node) Partition(id kafka.TopicID, partition int32, leader kafka.NodeID) *metadata.PartitionRecord {
 	return &metadata.PartitionRecord{
@@ -97,19 +105,19 @@ func (n *Node) Partition(id kafka.TopicID, partition int32, leader kafka.NodeID)
 // Apply makes the records true and tells everybody.
 func (n *Node) Apply(records ...metadata.Record) {
 	n.T.Helper()
-	delta := metadata.NewDelta(n.Image)
+	delta := metadata.NewDelta(n.Image())
 	for _, r := range records {
 		n.Must(delta.Replay(r))
 	}
-	n.Image = delta.Image(n.Image.Offset+1, 1)
+	n.SetImage(delta.Image(n.Image().Offset+1, 1))
 	n.Tell(delta)
 }
 
 // Tell tells everybody how Image has come about.
 func (n *Node) Tell(delta *metadata.Delta) {
-	n.Set.Apply(delta, n.Image)
+	n.Set.Apply(delta, n.Image())
 	for _, s := range n.Subscribers() {
-		s.Apply(delta, n.Image)
+		s.Apply(delta, n.Image())
 	}
 }
 

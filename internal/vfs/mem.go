@@ -23,6 +23,7 @@ type Mem struct {
 	now      func() time.Time
 	capacity int64 // bytes
 	used     int64 // pages, counted by what programs see
+	changes  int64 // so far, of files and their names
 	root     *node
 	unsynced []nameChange       // name changes that a power cut can still undo, oldest first
 	dirty    map[*node]struct{} // files that a sync would have to do something for
@@ -32,6 +33,7 @@ type Mem struct {
 // certain. Folders have names and kept; files have a body.
 type node struct {
 	modTime time.Time
+	changed int64            // Mem.changes when it was changed last
 	names   map[string]*node // nil for a file
 	kept    map[string]*node // durable names
 
@@ -39,6 +41,12 @@ type node struct {
 	handles int
 	linked  bool // it has a name
 	locked  bool
+}
+
+// touchLocked notes that a file or folder has changed.
+func (m *Mem) touchLocked(n *node, now time.Time) {
+	m.changes++
+	n.modTime, n.changed = now, m.changes
 }
 
 func newFolder(now time.Time) *node {
@@ -175,7 +183,7 @@ func (m *Mem) openLocked(path string, flag Flag, now time.Time) (*node, error) {
 	}
 	if flag&Truncate != 0 {
 		m.truncateLocked(n, 0)
-		n.modTime = now
+		m.touchLocked(n, now)
 	}
 	return n, nil
 }
@@ -308,7 +316,7 @@ func (m *Mem) Stat(path string) (Entry, error) {
 }
 
 func (n *node) entry(name string) Entry {
-	return Entry{Name: name, Dir: n.isDir(), Size: n.cache.size, ModTime: n.modTime}
+	return Entry{Name: name, Dir: n.isDir(), Size: n.cache.size, ModTime: n.modTime, Changed: n.changed}
 }
 
 // Lock takes an exclusive lock on a file. Locks end with the process: clones have none.

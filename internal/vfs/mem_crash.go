@@ -12,7 +12,7 @@ func (m *Mem) KillClone() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clone := NewMem()
-	clone.now, clone.capacity = m.now, m.capacity
+	clone.now, clone.capacity, clone.changes = m.now, m.capacity, m.changes
 	copied := map[*node]*node{}
 	clone.root = m.root.clone(copied)
 	for _, c := range m.unsynced {
@@ -46,7 +46,7 @@ func (n *node) clone(copied map[*node]*node) *node {
 	if c := copied[n]; c != nil {
 		return c
 	}
-	c := &node{modTime: n.modTime, body: n.body, linked: n.linked}
+	c := &node{modTime: n.modTime, changed: n.changed, body: n.body, linked: n.linked}
 	copied[n] = c
 	if n.isDir() {
 		c.names, c.kept = cloneNames(n.names, copied), cloneNames(n.kept, copied)

@@ -211,7 +211,7 @@ func (f *memFile) change(op string, do func() error) error {
 		if !f.writable {
 			return syscall.EBADF
 		}
-		f.n.modTime = now
+		f.m.touchLocked(f.n, now)
 		return do()
 	})
 }

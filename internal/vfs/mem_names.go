@@ -24,9 +24,11 @@ type nameChange struct {
 
 // changeLocked makes a change to the names that programs see.
 func (m *Mem) changeLocked(c nameChange, now time.Time) {
+	m.changes++
+	c.node.changed = m.changes
 	if c.from.dir != nil {
 		delete(c.from.dir.names, c.from.name)
-		c.from.dir.modTime = now
+		m.touchLocked(c.from.dir, now)
 		c.waits = append(c.waits, c.from.dir)
 	}
 	if c.gone != nil {
@@ -35,7 +37,7 @@ func (m *Mem) changeLocked(c nameChange, now time.Time) {
 	}
 	if c.to.dir != nil {
 		c.to.dir.names[c.to.name] = c.node
-		c.to.dir.modTime = now
+		m.touchLocked(c.to.dir, now)
 		c.node.linked = true
 		if c.to.dir != c.from.dir {
 			c.waits = append(c.waits, c.to.dir)

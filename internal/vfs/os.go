@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -87,7 +88,7 @@ func (o *OS) Stat(path string) (Entry, error) {
 }
 
 func entry(name string, info fs.FileInfo) Entry {
-	return Entry{Name: name, Dir: info.IsDir(), Size: info.Size(), ModTime: info.ModTime()}
+	return Entry{Name: name, Dir: info.IsDir(), Size: info.Size(), ModTime: info.ModTime(), Changed: changed(info)}
 }
 
 // SyncDir makes the names in a folder durable.
@@ -149,6 +150,7 @@ func (o *OS) MaxOpen() (int, error) {
 type osFile struct {
 	*os.File
 	buffers *buffers
+	advised atomic.Bool // the kernel reads nothing ahead of its own accord
 }
 
 func (f *osFile) Size() (int64, error) {

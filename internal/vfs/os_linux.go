@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,6 +32,13 @@ func control(f *os.File, op string, call func(fd int) error) error {
 		return &fs.PathError{Op: op, Path: f.Name(), Err: err}
 	}
 	return nil
+}
+
+func changed(info fs.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Ctim.Nano()
+	}
+	return info.ModTime().UnixNano()
 }
 
 func syncData(f *os.File) error { return control(f, "fdatasync", unix.Fdatasync) }
@@ -101,9 +109,34 @@ func diskUsage(path string) (Usage, error) {
 	return Usage{Total: int64(st.Blocks) * st.Frsize, Free: int64(st.Bavail) * st.Frsize}, nil
 }
 
+// aheadBytes is how far ahead of a send the file is read from the disk, if it is not in memory.
+const aheadBytes = 1 << 20
+
 // SendTo sends through a pooled buffer or, to a TCP connection, by sendfile: the same speed or more, and a third less
 // CPU in the sending thread (BenchmarkSendTo). Not every filesystem has it.
 func (f *osFile) SendTo(dst io.Writer, pos, n int64) (sent int64, err error) {
+	for sent < n && err == nil {
+		var more int64
+		piece := min(n-sent, aheadBytes)
+		f.readAhead(pos+sent, piece)
+		more, err = f.sendPiece(dst, pos+sent, piece)
+		sent += more
+	}
+	return sent, err
+}
+
+// readAhead has the disk begin to read a stretch, and no more than that: the kernel's own guess at what comes next is as long as the
+// disk's setting says, 8 MiB on some, and each sync waits behind it. It is advice: what comes of it shows when the stretch is read.
+func (f *osFile) readAhead(pos, n int64) {
+	if !f.advised.Swap(true) {
+		_ = control(f.File, "fadvise", func(fd int) error { return unix.Fadvise(fd, 0, 0, unix.FADV_RANDOM) })
+	}
+	if n > sendBytes { // what one read of sendfile brings anyway
+		_ = control(f.File, "fadvise", func(fd int) error { return unix.Fadvise(fd, pos, n, unix.FADV_WILLNEED) })
+	}
+}
+
+func (f *osFile) sendPiece(dst io.Writer, pos, n int64) (sent int64, err error) {
 	if conn, ok := dst.(*net.TCPConn); ok {
 		sent, err = sendFile(conn, f.File, pos, n)
 		if !errors.Is(err, unix.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {

@@ -150,6 +150,40 @@ func TestSendToTCPSideBySide(t *testing.T) {
 	wg.Wait()
 }
 
+// TestSendToReadsNothingElse: what is sent from the disk does not bring along what comes after it, which syncs would wait for.
+func TestSendToReadsNothingElse(t *testing.T) {
+	const sent = aheadBytes + aheadBytes/2
+	path := filepath.Join(t.TempDir(), "f")
+	must(t, os.WriteFile(path, bytes.Repeat([]byte("0123456789abcdef"), 1<<20), 0o644))
+	raw, err := os.Open(path)
+	must(t, err)
+	defer raw.Close()
+	must(t, raw.Sync())
+	must(t, unix.Fadvise(int(raw.Fd()), 0, 0, unix.FADV_DONTNEED))
+	inMemory := func(pos int64) bool {
+		n, err := unix.Preadv2(int(raw.Fd()), [][]byte{make([]byte, 1)}, pos, unix.RWF_NOWAIT)
+		return n == 1 && err == nil
+	}
+	if inMemory(sent / 2) {
+		t.Skip("this filesystem keeps all of a file in memory")
+	}
+	f, err := NewOS().Open(path, 0)
+	must(t, err)
+	defer f.Close()
+	client, server := tcpPair(t)
+	var received sync.WaitGroup
+	received.Go(func() { io.Copy(io.Discard, client) })
+	n, err := f.SendTo(server, 0, sent)
+	if n != sent || err != nil {
+		t.Errorf("sent %d, %v", n, err)
+	}
+	server.Close()
+	received.Wait()
+	if !inMemory(sent/2) || inMemory(sent+64<<10) {
+		t.Errorf("in memory: what was sent %t, what comes after %t", inMemory(sent/2), inMemory(sent+64<<10))
+	}
+}
+
 func TestSendToTCPFailures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	must(t, os.WriteFile(path, make([]byte, 1000), 0o644))

@@ -67,7 +67,7 @@ type File interface {
 	Sync() error
 	Size() (int64, error)
 	// SendTo writes n bytes from offset pos to dst and returns how many it wrote. The file has no position to disturb,
-	// so many calls may run at once.
+	// so many calls may run at once. From the first call on no more of the file is read from the disk than is asked for.
 	SendTo(dst io.Writer, pos, n int64) (int64, error)
 	io.Closer
 }
@@ -86,6 +86,9 @@ type Entry struct {
 	Dir     bool
 	Size    int64
 	ModTime time.Time
+	// Changed is another number after each change of content, size or name, whoever makes it and whatever he does to ModTime: the
+	// change time of the inode, where there is one, whose clock may stand still for some milliseconds. Good for comparisons only.
+	Changed int64
 }
 
 // Usage is the space of a disk in bytes.

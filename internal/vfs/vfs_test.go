@@ -187,7 +187,7 @@ var conformance = []struct {
 			if got.Dir {
 				got.Size = 0
 			}
-			got.ModTime = time.Time{}
+			got.ModTime, got.Changed = time.Time{}, 0
 			equal(t, "entry", got, want)
 			st, err := fsys.Stat(dir + "/a/" + want.Name)
 			must(t, err)
@@ -209,6 +209,45 @@ var conformance = []struct {
 		put(t, fsys, dir+"/f", "")
 		_, err = fsys.List(dir + "/f")
 		wantErr(t, "list a file", err, syscall.ENOTDIR)
+	}},
+	{"changes of one size", func(t *testing.T, fsys FS, dir string) {
+		put(t, fsys, dir+"/a", "12")
+		put(t, fsys, dir+"/b", "12")
+		path := dir + "/a"
+		for what, change := range map[string]func() error{
+			"write": func() error {
+				f, err := fsys.Open(path, Write)
+				must(t, err)
+				_, err = f.WriteAt([]byte("34"), 0)
+				return errors.Join(err, f.Close())
+			},
+			"truncate": func() error {
+				f, err := fsys.Open(path, Write)
+				must(t, err)
+				return errors.Join(f.Truncate(1), f.Truncate(2), f.Close())
+			},
+			"swap": func() error {
+				return errors.Join(fsys.Rename(path, dir+"/c"), fsys.Rename(dir+"/b", path), fsys.Rename(dir+"/c", dir+"/b"))
+			},
+		} {
+			before, err := fsys.Stat(path)
+			must(t, err)
+			must(t, change())
+			after, err := fsys.Stat(path)
+			must(t, err)
+			for deadline := time.Now().Add(time.Second); after.Changed == before.Changed; { // the clock has to move on
+				must(t, change())
+				after, err = fsys.Stat(path)
+				must(t, err)
+				if time.Now().After(deadline) {
+					t.Fatalf("%s: nobody can tell that the file has changed", what)
+				}
+			}
+			equal(t, "size", after.Size, int64(2))
+			again, err := fsys.Stat(path)
+			must(t, err)
+			equal(t, "Changed, without a change", again.Changed, after.Changed)
+		}
 	}},
 	{"rename", func(t *testing.T, fsys FS, dir string) {
 		must(t, fsys.MkdirAll(dir+"/a/sub"))
