@@ -33,17 +33,27 @@ func BenchmarkDecodeProduce(b *testing.B) {
 }
 
 func BenchmarkFetchResponse(b *testing.B) {
-	topic := FetchTopic{Topic: "topic"}
-	for i := range int32(32) {
-		p := NewFetchPartition(i)
-		p.Records = []Region{Bytes(make([]byte, 1<<20))}
-		topic.Partitions = append(topic.Partitions, p)
-	}
-	r := FetchResponse{Version: 17, Topics: []FetchTopic{topic}}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := r.WriteTo(io.Discard); err != nil {
-			b.Fatal(err)
-		}
+	for _, c := range []struct {
+		name       string
+		partitions int32
+		records    int // bytes in each
+	}{{"32 of 1 MiB", 32, 1 << 20}, {"one of 1 KiB", 1, 1 << 10}, {"1000 without", 1000, 0}} {
+		b.Run(c.name, func(b *testing.B) {
+			topic := FetchTopic{Topic: "topic"}
+			for i := range c.partitions {
+				p := NewFetchPartition(i)
+				if c.records > 0 {
+					p.Records = []Region{Bytes(make([]byte, c.records))}
+				}
+				topic.Partitions = append(topic.Partitions, p)
+			}
+			r := FetchResponse{Version: 17, Topics: []FetchTopic{topic}}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := r.WriteTo(io.Discard); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

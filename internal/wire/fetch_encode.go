@@ -13,8 +13,26 @@ import (
 // firstFlexibleFetch is the first version of Fetch with compact lengths and tagged fields (KIP-482).
 const firstFlexibleFetch = 12
 
-// flushBytes is how much of the response WriteTo gathers before it writes. Records are never gathered.
+// flushBytes is how much of the response WriteTo gathers before it writes. Records are gathered, too, where they are not more than
+// that: a few kilobytes cost less to copy than to send by a call of their own.
 const flushBytes = 4 << 10
+
+// piecesBytes is the size from which on an answer that is written in pieces fills packets by itself.
+const piecesBytes = 256 << 10
+
+// InPieces tells whether WriteTo makes several writes that should leave together: the answer is not large.
+func (r *FetchResponse) InPieces() bool {
+	size := int64(0)
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		for j := range t.Partitions {
+			if size += t.Partitions[j].size(r.Version); size > piecesBytes {
+				return false
+			}
+		}
+	}
+	return size > flushBytes
+}
 
 // Size returns the size of the whole frame in bytes, its length field included.
 func (r *FetchResponse) Size() int64 {
@@ -168,7 +186,7 @@ func (r *FetchResponse) WriteTo(w io.Writer) (int64, error) {
 	return e.written, nil
 }
 
-// fetchEncoder gathers bytes in buf and writes them before each region and whenever they are many. After an error it
+// fetchEncoder gathers bytes in buf and writes them before each large region and whenever they are many. After an error it
 // writes no more.
 type fetchEncoder struct {
 	w        io.Writer
@@ -187,18 +205,35 @@ func (e *fetchEncoder) flush() {
 	e.buf = e.buf[:0]
 }
 
-// region sends a region after what was gathered. Its length has been promised already, so fewer bytes are an error.
+// gathered takes the bytes of a region into the encoder's buffer.
+type gathered fetchEncoder
+
+func (g *gathered) Write(b []byte) (int, error) {
+	g.buf = append(g.buf, b...)
+	return len(b), nil
+}
+
+// region sends a region after what was gathered, or gathers it. Its length has been promised already, so fewer bytes are an error.
 func (e *fetchEncoder) region(region Region) {
 	want := region.Len()
 	if want == 0 {
 		return
 	}
-	e.flush()
+	gather := want <= flushBytes
+	if !gather || len(e.buf)+int(want) > flushBytes {
+		e.flush()
+	}
 	if e.err != nil {
 		return
 	}
-	n, err := region.SendTo(e.w)
-	e.written += n
+	var n int64
+	var err error
+	if gather {
+		n, err = region.SendTo((*gathered)(e))
+	} else {
+		n, err = region.SendTo(e.w)
+		e.written += n
+	}
 	if err == nil && n != want {
 		err = fmt.Errorf("region of %d bytes gave %d: %w", want, n, io.ErrUnexpectedEOF)
 	}

@@ -254,3 +254,45 @@ func TestFetchResponseAllocatesOneBuffer(t *testing.T) {
 		t.Fatalf("1,000 partitions: %v allocations, want 1", n)
 	}
 }
+
+// writes counts the writes that a response takes.
+type writes struct{ n int }
+
+func (w *writes) Write(b []byte) (int, error) {
+	w.n++
+	return len(b), nil
+}
+
+// TestFetchResponseGathers: few records go out with what is around them, in one write; many go by themselves, in writes that leave
+// together unless they are large.
+func TestFetchResponseGathers(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		records []int // bytes, a partition each
+		writes  int
+		pieces  bool
+	}{
+		{"nothing", []int{0}, 1, false},
+		{"a record", []int{1100}, 1, false},
+		{"a record in each of three partitions", []int{1100, 1100, 1100}, 1, false},
+		{"two that do not fit together", []int{3000, 3000}, 2, true},
+		{"as much as is gathered", []int{flushBytes}, 2, true},
+		{"a batch", []int{16 << 10}, 3, true},
+		{"a batch and a record", []int{16 << 10, 1100}, 3, true},
+		{"much", []int{1 << 20}, 3, false},
+	} {
+		r := FetchResponse{Version: 17, Topics: []FetchTopic{{}}}
+		for i, n := range c.records {
+			p := NewFetchPartition(int32(i))
+			p.Records = []Region{Bytes(make([]byte, n))}
+			r.Topics[0].Partitions = append(r.Topics[0].Partitions, p)
+		}
+		var w writes
+		if _, err := r.WriteTo(&w); err != nil {
+			t.Fatal(err)
+		}
+		if w.n != c.writes || r.InPieces() != c.pieces {
+			t.Errorf("%s: %d writes, in pieces %v, want %d, %v", c.name, w.n, r.InPieces(), c.writes, c.pieces)
+		}
+	}
+}

@@ -14,17 +14,18 @@ var (
 	ErrFrameLength = errors.New("frame has a negative length")
 )
 
-// A frame's buffer begins with at most firstStepBytes and grows by growFactor each time that it is full, so that a sender
+// A frame's buffer begins with at most FirstStepBytes and grows by growFactor each time that it is full, so that a sender
 // who only declares a large frame holds little of our memory.
 const (
-	firstStepBytes = 64 << 10
+	FirstStepBytes = 64 << 10
 	growFactor     = 8
 )
 
 // ReadFrame reads one frame and returns it without its four length bytes.
 //
-// get returns a buffer of at least n bytes; nil stands for make. It is called once for a frame of up to 64 KiB and again
-// with a larger n as bytes arrive; what it returned before is the caller's again when ReadFrame returns.
+// get returns a buffer of at least n bytes, all of which are used; nil stands for make. It is called once for a frame of up to
+// FirstStepBytes, with FirstStepBytes for a larger one, and again with more when its buffer is full; what it returned before is the
+// caller's again when ReadFrame returns.
 //
 // At the end of the stream between two frames the error is io.EOF, inside one io.ErrUnexpectedEOF. It is ErrFrameTooLarge
 // or ErrFrameLength, with the declared length in the text, before anything of the frame is read.
@@ -44,7 +45,7 @@ func ReadFrame(r io.Reader, maxBytes int, get func(n int) []byte) ([]byte, error
 	if length > maxBytes {
 		return nil, fmt.Errorf("%w: %d bytes declared, the limit is %d", ErrFrameTooLarge, length, maxBytes)
 	}
-	buf := get(min(length, firstStepBytes)) // after the prefix: an idle connection holds no buffer
+	buf := get(min(length, FirstStepBytes)) // after the prefix: an idle connection holds no buffer
 	for have := 0; have < length; {
 		if have == len(buf) {
 			larger := get(min(length, growFactor*have))

@@ -2,7 +2,7 @@ package wire
 
 import "github.com/twmb/franz-go/pkg/kmsg"
 
-// Private API keys are spoken between our own nodes only, on controller listeners or, from ZooKeeperKey on, on brokers'. ApiVersions does
+// Private API keys are spoken between our own nodes only, on controller listeners or, where ZooKeeper is in the name, on brokers'. ApiVersions does
 // not list them. What a body means is for the two ends: to this package it is bytes.
 const (
 	FirstPrivateKey int16 = 30000
@@ -11,7 +11,8 @@ const (
 	ZooKeeperKey    int16 = 30002 // serve a ZooKeeper client on this connection
 	// ZooKeeperOffsetsKey is OffsetCommit or OffsetFetch of version 0, which another node passes on.
 	ZooKeeperOffsetsKey int16 = 30003
-	lastPrivateKey            = ZooKeeperOffsetsKey
+	NodeIDKey           int16 = 30004 // a number for a node that has none, on controller listeners
+	lastPrivateKey            = NodeIDKey
 )
 
 // PrivateRequest is a request with a private API key.

@@ -28,7 +28,7 @@ func TestReadFrame(t *testing.T) {
 	for i := range big {
 		big[i] = byte(i * 7)
 	}
-	for _, body := range [][]byte{{}, []byte("x"), big[:firstStepBytes-1], big[:firstStepBytes], big[:firstStepBytes+1], big} {
+	for _, body := range [][]byte{{}, []byte("x"), big[:FirstStepBytes-1], big[:FirstStepBytes], big[:FirstStepBytes+1], big} {
 		in := bytes.NewReader(append(framed(body), framed([]byte("next"))...))
 		got, err := ReadFrame(iotest.HalfReader(in), len(big), nil)
 		if err != nil || !bytes.Equal(got, body) {
@@ -66,7 +66,7 @@ func TestReadFrameRefuses(t *testing.T) {
 
 // A sender who declares 100 MiB and sends k bytes holds about growFactor times k of our memory.
 func TestReadFrameMemoryFollowsBytesReceived(t *testing.T) {
-	for _, sent := range []int{0, 1, 1000, firstStepBytes, firstStepBytes + 1, 1 << 20} {
+	for _, sent := range []int{0, 1, 1000, FirstStepBytes, FirstStepBytes + 1, 1 << 20} {
 		in := binary.BigEndian.AppendUint32(nil, 100<<20)
 		in = append(in, make([]byte, sent)...)
 		largest := 0
@@ -77,7 +77,7 @@ func TestReadFrameMemoryFollowsBytesReceived(t *testing.T) {
 		if !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatal(err)
 		}
-		if limit := max(firstStepBytes, growFactor*sent); largest > limit {
+		if limit := max(FirstStepBytes, growFactor*sent); largest > limit {
 			t.Errorf("%d bytes sent: a buffer of %d", sent, largest)
 		}
 	}
