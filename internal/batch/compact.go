@@ -41,7 +41,7 @@ type FilterOptions struct {
 	// Keep tells whether a record stays. The arguments are those of EachKey's function.
 	Keep func(offset kafka.Offset, key []byte, tombstone bool) bool
 	// HorizonMs is the time from which the tombstones that stay may go (KIP-534). It is written into a batch that keeps
-	// one and has no such time yet.
+	// one and has no such time yet. NoTimestamp: they stay, and no time is written.
 	HorizonMs int64
 	// Marker says that the batch is a transaction's marker that gets HorizonMs like a tombstone.
 	Marker bool
@@ -82,7 +82,7 @@ func (b Batch) Filter(o FilterOptions) (out Batch, kept int, err error) {
 	if kept == 0 {
 		return nil, 0, nil
 	}
-	horizon := (tombstones || o.Marker) && !b.DeleteHorizonSet()
+	horizon := o.HorizonMs != NoTimestamp && (tombstones || o.Marker) && !b.DeleteHorizonSet()
 	if left == nil {
 		if !horizon {
 			return b, kept, nil

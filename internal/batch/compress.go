@@ -68,34 +68,37 @@ const xerialMagic = "\x82SNAPPY\x00"
 // Compress returns src compressed as Kafka's own producer frames it. Level 0 is the codec's default; otherwise gzip takes
 // 1–9, lz4 1–17 and zstd 1–22 (Kafka's compression.*.level), snappy and none take no level.
 func Compress(c Codec, level int, src []byte) ([]byte, error) {
+	return (*Packers)(nil).compress(c, level, src)
+}
+
+// compress is Compress.
+func (p *Packers) compress(c Codec, level int, src []byte) ([]byte, error) {
 	switch c {
 	case None:
 		return src, nil
-	case Gzip, LZ4:
-		var out bytes.Buffer
-		w, err := newCompressor(c, level, &out)
+	case Zstd:
+		w, err := p.zstd(level)
 		if err != nil {
 			return nil, err
 		}
-		return finish(&out, w, src)
-	case Snappy:
-		return compressXerial(src), nil
-	case Zstd:
-		if level == 0 {
-			level = 3
-		}
-		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithZeroFrames(true),
-			zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)))
-		if err != nil {
-			return nil, fmt.Errorf("zstd level %d: %w", level, err)
-		}
+		defer p.keepZstd(level, w)
 		return w.EncodeAll(src, nil), nil
 	}
-	return nil, unknownCodec(c)
+	out := make([]byte, 0, len(src)/2)
+	w, err := p.compressor(c, level, (*appender)(&out))
+	if err == nil {
+		_, err = w.Write(src)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
-// newCompressor returns what compresses into out as it is written to, for the codecs that formats before 2 know. Close it
-// once all is written.
+// newCompressor returns what compresses into out as it is written to, for all codecs but zstd. Close it once all is written.
 func newCompressor(c Codec, level int, out io.Writer) (packer, error) {
 	switch c {
 	case Gzip:
@@ -110,12 +113,16 @@ func newCompressor(c Codec, level int, out io.Writer) (packer, error) {
 	case Snappy:
 		return newBlockWriter(xerialStream(), out), nil
 	case LZ4:
-		if lz4Level(level) == lz4.Fast {
-			return newBlockWriter(lz4Frame(), out), nil
+		search := lz4Level(level)
+		switch {
+		case level == 1:
+			return newBlockWriter(lz4Frame(lz4Hasty()), out), nil
+		case search == lz4.Fast:
+			return newBlockWriter(lz4Frame(new(lz4.Compressor)), out), nil
 		}
 		w := lz4.NewWriter(out)
 		err := w.Apply(lz4.ConcurrencyOption(1), lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false),
-			lz4.CompressionLevelOption(lz4Level(level)))
+			lz4.CompressionLevelOption(search))
 		if err != nil {
 			return nil, fmt.Errorf("lz4 level %d: %w", level, err)
 		}
@@ -124,20 +131,11 @@ func newCompressor(c Codec, level int, out io.Writer) (packer, error) {
 	return nil, unknownCodec(c)
 }
 
-func finish(out *bytes.Buffer, w io.WriteCloser, src []byte) ([]byte, error) {
-	if _, err := w.Write(src); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
-}
-
-// lz4Level maps Kafka's levels, which are those of the C library, to the nine of this one.
+// lz4Level maps Kafka's levels to the nine of this library. They are those of the C library, but for Kafka's default, 9, which
+// is the fast compressor (Lz4BlockOutputStream).
 func lz4Level(level int) lz4.CompressionLevel {
 	switch {
-	case level < 3:
+	case level < 3 || level == 9:
 		return lz4.Fast
 	case level < 11:
 		return lz4.CompressionLevel(1 << (8 + level - 2)) // 3 to 10 become Level1 to Level8
@@ -145,18 +143,10 @@ func lz4Level(level int) lz4.CompressionLevel {
 	return lz4.Level9
 }
 
-func compressXerial(src []byte) []byte {
-	out := appendXerialHeader(make([]byte, 0, xerialHeaderBytes+len(src)/2))
-	for chunk := range slices.Chunk(src, xerialBlockBytes) {
-		out = appendXerialBlock(out, chunk)
-	}
-	return out
-}
-
-func appendXerialHeader(dst []byte) []byte {
-	dst = append(dst, xerialMagic...)
-	dst = binary.BigEndian.AppendUint32(dst, 1)
-	return binary.BigEndian.AppendUint32(dst, 1)
+// xerialStream is a stream of the xerial snappy library, as Kafka writes it.
+func xerialStream() blocks {
+	header := binary.BigEndian.AppendUint32([]byte(xerialMagic), 1)
+	return blocks{bytes: xerialBlockBytes, header: binary.BigEndian.AppendUint32(header, 1), appendBlock: appendXerialBlock}
 }
 
 func appendXerialBlock(dst, chunk []byte) []byte {
@@ -167,34 +157,32 @@ func appendXerialBlock(dst, chunk []byte) []byte {
 	return dst[:at+4+len(block)] // the block is in place already
 }
 
-// xerialStream is compressXerial for what is written piece by piece.
-func xerialStream() blocks {
-	return blocks{bytes: xerialBlockBytes, header: appendXerialHeader(nil), appendBlock: appendXerialBlock}
-}
-
 // Decompress returns src decompressed; for None that is src itself. It never holds much more than maxBytes. The error is
 // INVALID_RECORD (ErrTooLarge, or bytes that the codec does not understand) or UNSUPPORTED_COMPRESSION_TYPE.
 func Decompress(c Codec, src []byte, maxBytes int) ([]byte, error) {
+	if c != None {
+		return decompress(nil, c, src, maxBytes, nil)
+	}
+	if len(src) > maxBytes {
+		return nil, ErrTooLarge
+	}
+	return src, nil
+}
+
+// decompress is Decompress into dst, which is empty and may have room, for what is compressed.
+func decompress(dst []byte, c Codec, src []byte, maxBytes int, packers *Packers) ([]byte, error) {
 	switch c {
-	case None:
-		if len(src) > maxBytes {
-			return nil, ErrTooLarge
-		}
-		return src, nil
 	case Gzip:
-		r, err := gzip.NewReader(bytes.NewReader(src))
+		r, err := packers.gunzip(src)
 		if err != nil {
 			return nil, fmt.Errorf("gzip: %w: %w", errUncompress, err)
 		}
-		return drain(c, r, len(src), maxBytes)
+		defer packers.keepGunzip(r)
+		return drain(dst, c, r, len(src), maxBytes)
 	case Snappy:
-		return decompressSnappy(src, maxBytes)
+		return decompressSnappy(dst, src, maxBytes)
 	case LZ4:
-		r := lz4.NewReader(bytes.NewReader(src))
-		if err := r.Apply(lz4.ConcurrencyOption(1)); err != nil {
-			return nil, fmt.Errorf("lz4: %w", err)
-		}
-		return drain(c, r, len(src), maxBytes)
+		return decompressLZ4(dst, src, maxBytes, false)
 	case Zstd:
 		return decompressZstd(src, maxBytes)
 	}
@@ -243,8 +231,8 @@ func zstdWindowBytes(src []byte) int {
 const zstdMaxWindowBytes = 128 << 20
 
 // drain reads r to its end. The first guess of the size follows from what arrived, and doubling does the rest.
-func drain(c Codec, r io.Reader, srcBytes, maxBytes int) ([]byte, error) {
-	out := make([]byte, 0, min(4*srcBytes+512, maxBytes+1))
+func drain(dst []byte, c Codec, r io.Reader, srcBytes, maxBytes int) ([]byte, error) {
+	out := slices.Grow(dst, min(4*srcBytes+512, maxBytes+1))
 	for idle := 0; ; idle++ {
 		if len(out) > maxBytes {
 			return nil, ErrTooLarge
@@ -253,7 +241,7 @@ func drain(c Codec, r io.Reader, srcBytes, maxBytes int) ([]byte, error) {
 			return nil, fmt.Errorf("%v: %w: %w", c, errUncompress, io.ErrNoProgress)
 		}
 		if len(out) == cap(out) {
-			out = slices.Grow(out, min(cap(out), maxBytes+1-len(out)))
+			out = growPlain(out, 1, maxBytes)
 		}
 		n, err := r.Read(out[len(out):cap(out)])
 		out = out[:len(out)+n]
@@ -271,15 +259,14 @@ func drain(c Codec, r io.Reader, srcBytes, maxBytes int) ([]byte, error) {
 
 // decompressSnappy tells the two framings apart by the xerial magic. No plain block begins with it: the first element
 // would copy from before the start.
-func decompressSnappy(src []byte, maxBytes int) ([]byte, error) {
+func decompressSnappy(dst, src []byte, maxBytes int) ([]byte, error) {
 	if !bytes.HasPrefix(src, []byte(xerialMagic)) {
-		return appendSnappy(nil, src, maxBytes)
+		return appendSnappy(dst, src, maxBytes)
 	}
 	if len(src) < xerialHeaderBytes {
 		return nil, fmt.Errorf("snappy: %w: header ends early", errUncompress)
 	}
 	src = src[xerialHeaderBytes:]
-	var out []byte
 	for len(src) > 0 {
 		if len(src) < 4 {
 			return nil, fmt.Errorf("snappy: %w: block length ends early", errUncompress)
@@ -289,12 +276,12 @@ func decompressSnappy(src []byte, maxBytes int) ([]byte, error) {
 			return nil, fmt.Errorf("snappy: %w: block of %d bytes in %d", errUncompress, n, len(src)-4)
 		}
 		var err error
-		if out, err = appendSnappy(out, src[4:4+n], maxBytes); err != nil {
+		if dst, err = appendSnappy(dst, src[4:4+n], maxBytes); err != nil {
 			return nil, err
 		}
 		src = src[4+n:]
 	}
-	return out, nil
+	return dst, nil
 }
 
 // appendSnappy appends one decompressed block to dst.
@@ -311,11 +298,19 @@ func appendSnappy(dst, block []byte, maxBytes int) ([]byte, error) {
 		return nil, ErrTooLarge
 	}
 	at := len(dst)
-	dst = slices.Grow(dst, size)[:at+size]
+	dst = growPlain(dst, size, maxBytes)[:at+size]
 	if _, err := snappy.Decode(dst[at:at+size:at+size], block); err != nil {
 		return nil, fmt.Errorf("snappy: %w: %w", errUncompress, err)
 	}
 	return dst, nil
+}
+
+// growPlain makes room for n more bytes. It doubles what grows, up to what may come.
+func growPlain(dst []byte, n, maxBytes int) []byte {
+	if cap(dst)-len(dst) < n {
+		dst = slices.Grow(dst, max(n, min(cap(dst), maxBytes-len(dst))))
+	}
+	return dst
 }
 
 func unknownCodec(c Codec) error {

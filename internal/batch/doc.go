@@ -20,8 +20,8 @@
 // Files: view.go (header accessors, Next), check.go (what a broker must verify), assign.go (offsets, epoch, timestamps),
 // record.go (the walk), build.go (making a batch), compress.go (codecs), recompress.go (compression.type), control.go and
 // control_quorum.go (control records), message.go (messages of formats 0 and 1), message_up.go and message_down.go (from them and
-// to them), packers.go (compressors
-// that are used again), block_writer.go (streams of packed blocks), lz4_writer.go (frames of LZ4), lz4_frame.go (the checksum that Kafka got wrong in format 0).
+// to them), packers.go (what compresses and decompresses, used again), block_writer.go (streams of packed blocks), lz4_frame.go
+// (frames of LZ4, and the checksum that Kafka got wrong in format 0).
 //
 // Not obvious:
 //   - Base offset and leader epoch lie outside the CRC, so the leader can assign them without touching the rest.

@@ -13,7 +13,7 @@ import (
 const (
 	// downGather is how many bytes of messages are gathered before they go to the compressor.
 	downGather = 32 << 10
-	// downLevel is that of gzip for readers: what it makes is sent once, and not kept.
+	// downLevel is that of gzip and lz4 for readers: what it makes is sent once, and not kept.
 	downLevel = 1
 )
 
@@ -39,19 +39,23 @@ func (b Batch) Messages(magic int8, o DownOptions) ([]byte, error) {
 	if err := b.VerifyCRC(); err != nil {
 		return nil, err
 	}
-	recs, err := b.plainWithin(o.PlainBytes)
-	if err != nil {
-		return nil, err
-	}
-	d := downward{b: b, recs: recs, magic: magic}
+	d := downward{b: b, magic: magic}
 	if codec == None {
+		d.recs = b.Records()
 		// A record is at least minRecordBytes long, whatever the header says of their number.
-		d.out = make([]byte, 0, len(recs)+min(int(b.Count()), len(recs)/minRecordBytes+1)*(messageBytes(magic)-minRecordBytes+1))
+		d.out = make([]byte, 0, len(d.recs)+min(int(b.Count()), len(d.recs)/minRecordBytes+1)*(messageBytes(magic)-minRecordBytes+1))
 		err := d.each(0, func(m *message) error {
 			d.out = appendMessage(d.out, m)
 			return nil
 		})
 		return d.out, err
+	}
+	plain := o.Packers.buffer()
+	var err error
+	d.recs, err = b.decompress(*plain, o.PlainBytes, o.Packers)
+	defer func() { o.Packers.keep(plain, d.recs) }()
+	if err != nil {
+		return nil, err
 	}
 	return d.wrapped(codec, o.Packers)
 }
@@ -126,17 +130,13 @@ func (d *downward) wrapped(codec Codec, packers *Packers) ([]byte, error) {
 	wrapper := message{magic: d.magic, attributes: d.attributes() | int8(codec), value: []byte{}}
 	d.out = appendMessage(make([]byte, 0, len(d.b)+len(d.b)/8), &wrapper)
 	valueAt := len(d.out)
-	level := 0
-	if codec == Gzip {
-		level = downLevel
-	}
-	packer, err := packers.compressor(codec, level, (*appender)(&d.out))
+	packer, err := packers.compressor(codec, downLevel, (*appender)(&d.out))
 	if err != nil {
 		return nil, err
 	}
 	buffer := packers.buffer()
-	defer packers.keep(buffer)
 	gathered := *buffer
+	defer func() { packers.keep(buffer, gathered) }()
 	flush := func() error {
 		_, err := packer.Write(gathered)
 		gathered = gathered[:0]

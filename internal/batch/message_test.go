@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -94,11 +96,13 @@ func decodeSet(t testing.TB, set []byte) []oldMessage {
 			all = append(all, m)
 			continue
 		}
-		value := m.value
+		var plain []byte
+		var err error
 		if codec == LZ4 && m.magic == 0 {
-			value = withLZ4Checksum(value)
+			plain, err = decompressLZ4(nil, m.value, 1<<30, true)
+		} else {
+			plain, err = Decompress(codec, m.value, 1<<30)
 		}
-		plain, err := Decompress(codec, value, 1<<30)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,6 +253,11 @@ func TestFromMessagesRefuses(t *testing.T) {
 		"zstd":                               {wrap(t, Zstd, wrapper, plain.encode()), kerr.InvalidRecord},
 		"an unknown codec":                   {oldMessage{magic: 1, attributes: 6, value: []byte("?")}.encode(), kerr.UnsupportedCompressionType},
 		"too long":                           {oldMessage{magic: 1, value: make([]byte, 2000)}.encode(), kerr.MessageTooLarge},
+		"an offset below those inside":       {wrap(t, Gzip, oldMessage{magic: 1, offset: 4}, oldMessage{magic: 1, offset: 5}.encode()), kerr.InvalidRecord},
+		"a negative offset around others":    {wrap(t, Gzip, oldMessage{magic: 1, offset: -4}, plain.encode()), kerr.InvalidRecord},
+		"a negative time":                    {oldMessage{magic: 1, timestamp: -2}.encode(), kerr.InvalidTimestamp},
+		"a negative time inside":             {gz(oldMessage{magic: 1, timestamp: math.MinInt64}.encode()), kerr.InvalidTimestamp},
+		"a negative time for all inside":     {wrap(t, Gzip, oldMessage{magic: 1, attributes: 8, timestamp: -2}, plain.encode()), kerr.InvalidTimestamp},
 		"lz4 of format 1 with the old sum":   {historic(t, 1, plain.encode()), kerr.InvalidRecord},
 	} {
 		if _, err := FromMessages(c.set, UpOptions{MaxMessageBytes: 1000}); !errors.Is(err, c.want) {
@@ -288,26 +297,15 @@ func TestHistoricLZ4(t *testing.T) {
 		t.Fatal(err)
 	}
 	right := []byte{0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82}
-	if got := withLZ4Checksum(old); !bytes.Equal(got, right) {
-		t.Errorf("%x became %x, want %x", old, got, right)
-	}
 	got := bytes.Clone(right)
 	setHistoricLZ4Checksum(got)
 	if !bytes.Equal(got, old) {
 		t.Errorf("%x became %x, want %x", right, got, old)
 	}
-	// With a content size and a dictionary the descriptor is longer than a round of the hash.
-	long := append([]byte{0x04, 0x22, 0x4d, 0x18, 0x69, 0x40}, "12345678abcd"...)
+	// With a content size the descriptor is longer.
+	long := append([]byte{0x04, 0x22, 0x4d, 0x18, 0x68, 0x40}, "12345678"...)
 	if at := lz4ChecksumAt(append(long, 0)); at != len(long) {
 		t.Errorf("checksum at %d, want %d", at, len(long))
-	}
-	for _, c := range []struct {
-		text string
-		want uint32
-	}{{"", 0x02cc5d05}, {"a", 0x550d7456}, {"abc", 0x32d153ff}, {"0123456789abcdef", 0xc2c45b69}} {
-		if got := xxh32([]byte(c.text)); got != c.want {
-			t.Errorf("xxh32 of %q is %08x, want %08x", c.text, got, c.want)
-		}
 	}
 	inner := oldMessage{magic: 0, value: []byte("v")}.encode()
 	for name, set := range map[string][]byte{"historic": historic(t, 0, inner), "right": wrap(t, LZ4, oldMessage{}, inner)} {
@@ -429,25 +427,52 @@ func TestMessagesFrom(t *testing.T) {
 	}
 }
 
+// zeros are so many, compressed: a power of two, from which on a MiB repeats itself.
+func zeros(t *testing.T, codec Codec, size int) []byte {
+	t.Helper()
+	plain := make([]byte, min(size, 1<<20))
+	one, err := Compress(codec, 0, plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := size / len(plain)
+	switch codec {
+	case Gzip: // members follow each other
+		return bytes.Repeat(one, times)
+	case Snappy:
+		return append(one[:xerialHeaderBytes:xerialHeaderBytes], bytes.Repeat(one[xerialHeaderBytes:], times)...)
+	}
+	// LZ4: between the descriptor and the mark of the end.
+	return append(append(one[:7:7], bytes.Repeat(one[7:len(one)-4], times)...), 0, 0, 0, 0)
+}
+
+// TestNestedBombs: compressed sets in compressed sets, from small ones to a gigabyte, take the same memory: what is inside is
+// never opened.
+func TestNestedBombs(t *testing.T) {
+	var before, after runtime.MemStats
+	for _, inner := range oldCodecs[1:] {
+		for size := 1 << 10; size <= 1<<30; size <<= 5 {
+			set := oldMessage{magic: 1, attributes: int8(inner), value: zeros(t, inner, size)}.encode()
+			for _, outer := range oldCodecs[1:] {
+				nested := wrap(t, outer, oldMessage{magic: 1}, set)
+				runtime.ReadMemStats(&before)
+				_, err := FromMessages(nested, UpOptions{PlainBytes: 8 << 20})
+				runtime.ReadMemStats(&after)
+				if !errors.Is(err, kerr.InvalidRecord) {
+					t.Errorf("%d bytes in %v in %v: %v", size, inner, outer, err)
+				}
+				if took := after.TotalAlloc - before.TotalAlloc; took > 32<<20 {
+					t.Errorf("%d bytes in %v in %v: %d bytes of memory for %d", size, inner, outer, took, len(nested))
+				}
+			}
+		}
+	}
+}
+
 // TestMessageBombs: sets of some megabytes that hold a gigabyte.
 func TestMessageBombs(t *testing.T) {
-	const size = 1 << 30
-	mega := make([]byte, 1<<20)
 	for _, codec := range []Codec{Gzip, Snappy, LZ4} {
-		one, err := Compress(codec, 0, mega)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var packed []byte
-		switch codec {
-		case Gzip: // members follow each other
-			packed = bytes.Repeat(one, size/len(mega))
-		case Snappy:
-			packed = append(one[:xerialHeaderBytes:xerialHeaderBytes], bytes.Repeat(one[xerialHeaderBytes:], size/len(mega))...)
-		case LZ4: // between the descriptor and the mark of the end
-			packed = append(one[:7:7], bytes.Repeat(one[7:len(one)-4], size/len(mega))...)
-			packed = append(packed, 0, 0, 0, 0)
-		}
+		packed := zeros(t, codec, 1<<30)
 		set := oldMessage{magic: 1, attributes: int8(codec), value: packed}.encode()
 		if _, err := FromMessages(set, UpOptions{MaxMessageBytes: len(set) - 1}); !errors.Is(err, kerr.MessageTooLarge) {
 			t.Errorf("%v, longer than max.message.bytes: %v", codec, err)
@@ -555,11 +580,18 @@ func FuzzMessages(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			want := recordsOf(t, b)
 			back, err := FromMessages(set, UpOptions{})
+			if slices.ContainsFunc(want, func(r Record) bool { return magic == 1 && r.Timestamp < NoTimestamp }) {
+				if !errors.Is(err, kerr.InvalidTimestamp) {
+					t.Fatalf("times before 1970: %v", err)
+				}
+				continue
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, want := recordsOf(t, back), recordsOf(t, b)
+			got := recordsOf(t, back)
 			for i := range want {
 				want[i].Headers, want[i].Offset, want[i].Attributes = nil, int64(i), 0
 				if magic == 0 {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"moldau/internal/kafka"
 )
 
 // UpOptions bounds a conversion from format 0 or 1.
@@ -16,13 +18,14 @@ type UpOptions struct {
 }
 
 // FromMessages returns a whole message set of format 0 or 1 as one batch of format 2, in the same codec. Offsets in the set
-// mean nothing: records are numbered from 0. What came without a timestamp has NoTimestamp. The result is what Check takes;
-// nothing of it aliases set.
+// mean nothing, save that those of a compressed one of format 1 must not lead to negative ones: records are numbered from 0. What came
+// without a timestamp has NoTimestamp. The result is what Check takes; nothing of it aliases set.
 //
 // A compressed set is one message, in which no other is compressed. Mirrors LogValidator; stricter in one point: a set that
 // ends inside a message is refused, where Apache Kafka appends what came before and tells the producer that all is well.
 //
-// Errors: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE.
+// Errors: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP (negative, and not NoTimestamp),
+// UNSUPPORTED_COMPRESSION_TYPE.
 func FromMessages(set []byte, o UpOptions) (Batch, error) {
 	if !IsMessageSet(set) {
 		return nil, fmt.Errorf("no message of format 0 or 1 in %d bytes: %w", len(set), ErrCorrupt)
@@ -46,7 +49,9 @@ func FromMessages(set []byte, o UpOptions) (Batch, error) {
 		if u.records == nil {
 			u.records = make([]byte, HeaderSize, HeaderSize+len(set)) // no record is longer than its message: see below
 		}
-		u.add(&m)
+		if err := u.add(&m); err != nil {
+			return nil, err
+		}
 		rest = after
 	}
 	b := Batch(u.records)
@@ -67,11 +72,15 @@ func fromWrapper(wrapper *message, o UpOptions) (Batch, error) {
 	if o.PlainBytes > 0 {
 		limit = min(limit, o.PlainBytes)
 	}
-	packed := wrapper.value
+	buffer := o.Packers.buffer()
+	var plain []byte
+	var err error
 	if codec == LZ4 && wrapper.magic == 0 {
-		packed = withLZ4Checksum(packed)
+		plain, err = decompressLZ4(*buffer, wrapper.value, limit, true)
+	} else {
+		plain, err = decompress(*buffer, codec, wrapper.value, limit, o.Packers)
 	}
-	plain, err := Decompress(codec, packed, limit)
+	defer func() { o.Packers.keep(buffer, plain) }()
 	if err != nil {
 		return nil, fmt.Errorf("message set: %w", err)
 	}
@@ -79,6 +88,7 @@ func fromWrapper(wrapper *message, o UpOptions) (Batch, error) {
 	// record is at most 32 bytes of numbers, at most 23 without a timestamp; that of a message has 34, and 26 in format 0), and
 	// each of its fields is written before the place in the message that it is read from.
 	u := upward{records: plain[:0]}
+	var last kafka.Offset
 	for rest := plain; len(rest) > 0; {
 		m, after, err := nextMessage(rest, wrapper.magic)
 		if err != nil {
@@ -90,11 +100,16 @@ func fromWrapper(wrapper *message, o UpOptions) (Batch, error) {
 		if wrapper.appendTime() {
 			m.attributes, m.timestamp = m.attributes|attrAppendTime, wrapper.timestamp
 		}
-		u.add(&m)
-		rest = after
+		if err := u.add(&m); err != nil {
+			return nil, err
+		}
+		last, rest = m.offset, after
 	}
-	if u.count == 0 {
+	switch {
+	case u.count == 0:
 		return nil, refuse("compressed set without messages")
+	case wrapper.magic == 1 && wrapper.offset != 0 && wrapper.offset < last: // 0 is what librdkafka sent
+		return nil, refuse("offset %d of a compressed set, that of its last message is %d", wrapper.offset, last)
 	}
 	b := make(Batch, HeaderSize, HeaderSize+len(wrapper.value)+len(wrapper.value)/8)
 	packer, err := o.Packers.compressor(codec, 0, (*appender)(&b))
@@ -120,7 +135,10 @@ type upward struct {
 	appendTime    bool // a message says that its timestamp is the broker's
 }
 
-func (u *upward) add(m *message) {
+func (u *upward) add(m *message) error {
+	if m.timestamp < NoTimestamp {
+		return fmt.Errorf("timestamp %d of message %d: %w", m.timestamp, u.count, kerr.InvalidTimestamp)
+	}
 	if u.count == 0 {
 		u.baseTimestamp, u.maxTimestamp = m.timestamp, m.timestamp
 	}
@@ -128,6 +146,7 @@ func (u *upward) add(m *message) {
 	u.appendTime = u.appendTime || m.appendTime()
 	u.records = appendRecord(u.records, Record{Key: m.key, Value: m.value}, m.timestamp-u.baseTimestamp, u.count)
 	u.count++
+	return nil
 }
 
 // header is that of the batch. Whether a producer may claim append time is for Check to say.

@@ -15,9 +15,9 @@ type Compression struct {
 func (c Compression) Changes(b Batch) bool { return c.Imposed && b.Codec() != c.Codec }
 
 // Recompress returns a copy of b, whose records are recs once they are decompressed, in the codec of c. All else stays as it
-// is. An error is that of Compress. Mirrors LogValidator.buildRecordsAndAssignOffsets.
-func (b Batch) Recompress(recs []byte, c Compression) (Batch, error) {
-	packed, err := Compress(c.Codec, c.Level, recs)
+// is. An error is that of Compress; packers may be nil. Mirrors LogValidator.buildRecordsAndAssignOffsets.
+func (b Batch) Recompress(recs []byte, c Compression, packers *Packers) (Batch, error) {
+	packed, err := packers.compress(c.Codec, c.Level, recs)
 	if err != nil {
 		return nil, err
 	}

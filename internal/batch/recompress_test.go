@@ -9,6 +9,7 @@ import (
 // TestRecompress: from each codec to each other at the limits of its levels the same records come out, under the same header.
 func TestRecompress(t *testing.T) {
 	levels := map[Codec][]int{None: {0}, Snappy: {0}, Gzip: {-1, 1, 9}, LZ4: {1, 9, 17}, Zstd: {-131072, 0, 3, 22}}
+	var packers Packers
 	for from := None; from <= Zstd; from++ {
 		bu := NewBuilder(BuildOptions{Codec: from, LeaderEpoch: 4, Producer: &Producer{ID: 7, Epoch: 2, BaseSequence: 5}})
 		for i := range 50 {
@@ -25,7 +26,7 @@ func TestRecompress(t *testing.T) {
 				if c.Changes(b) != (from != to) || (Compression{Codec: to}).Changes(b) {
 					t.Errorf("%v to %v: Changes is wrong", from, to)
 				}
-				out, err := b.Recompress(info.Plain, c)
+				out, err := b.Recompress(info.Plain, c, &packers)
 				if err != nil {
 					t.Fatalf("%v to %v at level %d: %v", from, to, level, err)
 				}

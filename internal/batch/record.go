@@ -92,24 +92,27 @@ func (b Batch) OffsetOfMaxTimestamp() (timestamp int64, offset kafka.Offset, err
 }
 
 // plain returns the records uncompressed.
-func (b Batch) plain() ([]byte, error) {
-	recs, err := Decompress(b.Codec(), b.Records(), b.plainLimit())
-	if err != nil {
-		return nil, fmt.Errorf("records of the batch at offset %d: %w", b.BaseOffset(), err)
-	}
-	return recs, nil
-}
+func (b Batch) plain() ([]byte, error) { return b.plainWithin(0) }
 
 // plainWithin is plain with a limit that is lower than usual; 0 is the usual one.
 func (b Batch) plainWithin(limitBytes int) ([]byte, error) {
-	if limitBytes == 0 || b.Codec() == None {
-		return b.plain()
+	if b.Codec() == None {
+		return b.Records(), nil
 	}
-	// Decompress lets a large window pass, up to that of the highest level, and has to hold it.
-	if b.Codec() == Zstd && zstdWindowBytes(b.Records()) > limitBytes {
-		return nil, ErrTooLarge
+	return b.decompress(nil, limitBytes, nil)
+}
+
+// decompress is plainWithin for compressed records, into dst, which is empty and may have room.
+func (b Batch) decompress(dst []byte, limitBytes int, packers *Packers) ([]byte, error) {
+	limit := b.plainLimit()
+	if limitBytes > 0 {
+		limit = min(limit, limitBytes)
+		// The codec lets a large window pass, up to that of the highest level, and has to hold it.
+		if b.Codec() == Zstd && zstdWindowBytes(b.Records()) > limitBytes {
+			return nil, ErrTooLarge
+		}
 	}
-	recs, err := Decompress(b.Codec(), b.Records(), min(limitBytes, b.plainLimit()))
+	recs, err := decompress(dst, b.Codec(), b.Records(), limit, packers)
 	if err != nil {
 		return nil, fmt.Errorf("records of the batch at offset %d: %w", b.BaseOffset(), err)
 	}
