@@ -12,8 +12,9 @@ import (
 	"moldau/internal/vfs"
 )
 
-// ErrUnexpectedOffset says that fetched batches do not follow the log end.
-var ErrUnexpectedOffset = errors.New("batch does not follow the log end")
+// ErrUnexpectedOffset says that fetched batches do not follow the log end. It is a CORRUPT_MESSAGE: what the leader sent is at fault,
+// no disk here.
+var ErrUnexpectedOffset = fmt.Errorf("batch does not follow the log end: %w", kerr.CorruptMessage)
 
 // AppendOptions goes with an append by the leader.
 type AppendOptions struct {
@@ -44,14 +45,14 @@ func (l *Log) Append(b []byte, o AppendOptions) (Appended, error) {
 		o.Now = l.now().UnixMilli()
 	}
 	done := Appended{First: l.logEnd, Last: l.logEnd - 1, LogAppendTime: -1, LogStart: l.logStart}
-	if len(b) > l.cfg.SegmentBytes {
-		return done, fmt.Errorf("%d bytes are more than segment.bytes, %d: %w", len(b), l.cfg.SegmentBytes, kerr.RecordListTooLarge)
+	if len(b) > l.cfg().SegmentBytes {
+		return done, fmt.Errorf("%d bytes are more than segment.bytes, %d: %w", len(b), l.cfg().SegmentBytes, kerr.RecordListTooLarge)
 	}
 	if old, known, err := l.checkProducersLocked(b); err != nil {
 		return done, fmt.Errorf("append to %s: %w", l.tp, err)
 	} else if known {
 		done.First, done.Last, done.Duplicate = old.lastOffset-int64(old.offsetDelta), old.lastOffset, true
-		if l.cfg.TimestampTypeAppend {
+		if l.cfg().TimestampTypeAppend {
 			done.LogAppendTime = old.timestamp
 		}
 		return done, nil
@@ -63,7 +64,7 @@ func (l *Log) Append(b []byte, o AppendOptions) (Appended, error) {
 			return done, fmt.Errorf("append to %s: %w", l.tp, err)
 		}
 		bt.Assign(next, o.LeaderEpoch)
-		if l.cfg.TimestampTypeAppend && !bt.Control() {
+		if l.cfg().TimestampTypeAppend && !bt.Control() {
 			bt.SetAppendTime(o.Now)
 			done.LogAppendTime = o.Now
 		}
@@ -80,7 +81,8 @@ func (l *Log) Append(b []byte, o AppendOptions) (Appended, error) {
 
 // AppendFetched writes batches that have their offsets and epochs already: a follower's and the metadata log's append. It
 // verifies their CRCs. Offsets must grow from the log end on and may leave gaps, as compaction does; ErrUnexpectedOffset
-// otherwise. On an error a part of the batches may have been appended: see LogEnd.
+// otherwise. On an error a part of the batches may have been appended: see Bytes and LogEnd. Those before a damaged one are, so that a
+// follower then asks for that one by its offset, and the leader sees the damage too.
 func (l *Log) AppendFetched(b []byte) (Appended, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,25 +90,30 @@ func (l *Log) AppendFetched(b []byte) (Appended, error) {
 	if err := l.usableLocked(); err != nil {
 		return done, err
 	}
-	next := l.logEnd
-	for rest := b; len(rest) > 0; {
+	next, good, bad := l.logEnd, 0, error(nil)
+	for rest := b; len(rest) > 0; good = len(b) - len(rest) {
 		bt, after, err := batch.Next(rest)
 		if err == nil {
 			err = bt.VerifyCRC()
 		}
 		if err == nil && (bt.BaseOffset() < next || bt.LastOffsetDelta() < 0) {
 			err = fmt.Errorf("batch of offsets %d to %d where %d is next: %w", bt.BaseOffset(), bt.LastOffset(), next, ErrUnexpectedOffset)
+			good = 0 // offsets have no CRC: it may be the batch before that lies
 		}
 		if err != nil {
-			return done, fmt.Errorf("append fetched batches to %s: %w", l.tp, err)
+			bad = err
+			break
 		}
 		if len(rest) == len(b) {
 			done.First = bt.BaseOffset()
 		}
 		next, rest = bt.NextOffset(), after
 	}
-	written, err := l.appendRunsLocked(b, l.now().UnixMilli())
+	written, err := l.appendRunsLocked(b[:good], l.now().UnixMilli())
 	done.Bytes, done.Last = written, l.logEnd-1
+	if err == nil {
+		err = bad
+	}
 	if err != nil {
 		return done, fmt.Errorf("append fetched batches to %s: %w", l.tp, err)
 	}
@@ -198,7 +205,7 @@ func (l *Log) cutRunLocked(b []byte) (run, error) {
 			return r, err
 		}
 		markerBatch := bt.Control() && bt.ProducerID() >= 0
-		if n > 0 && (markerBatch || n+bt.Size() > l.cfg.SegmentBytes || bt.LastOffset()-r.first > math.MaxInt32) {
+		if n > 0 && (markerBatch || n+bt.Size() > l.cfg().SegmentBytes || bt.LastOffset()-r.first > math.MaxInt32) {
 			break
 		}
 		if n == 0 {
@@ -247,7 +254,7 @@ func (l *Log) appendRunLocked(r run, nowMs int64) error {
 		}
 	}
 	if !a.allocated {
-		a.log.reserveAhead(a.size, a.size+int64(len(r.bytes)), int64(l.cfg.SegmentBytes))
+		a.log.reserveAhead(a.size, a.size+int64(len(r.bytes)), int64(l.cfg().SegmentBytes))
 	}
 	if err := a.log.writeAt(r.bytes, a.size); err != nil {
 		return l.unwriteLocked(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"moldau/internal/batch"
+	"moldau/internal/kafka"
 	"moldau/internal/vfs"
 )
 
@@ -59,6 +60,39 @@ func BenchmarkRead(b *testing.B) {
 				}
 				if _, err := r.Region.SendTo(io.Discard); err != nil {
 					b.Fatal(err)
+				}
+				r.Region.Release()
+			}
+		})
+	}
+}
+
+// BenchmarkLookup finds where an offset lies in a log of several segments, without sending anything.
+func BenchmarkLookup(b *testing.B) {
+	fs := vfs.NewOS()
+	c := DefaultConfig()
+	c.SegmentBytes = 1 << 20
+	o := testOptions(fs, c)
+	o.Dir, o.Files = b.TempDir(), NewFiles(fs, 64)
+	l, _, err := Open(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(l.Abandon)
+	r := records("some value of a usual length", 10, noOptions, startMs)
+	for l.Size() < 16<<20 {
+		mustAppend(b, l, r)
+	}
+	for _, at := range []struct {
+		name string
+		from kafka.Offset
+	}{{"tail", l.LogEnd() - 5}, {"newest segment", l.LogEnd() - l.LogEnd()/100}, {"middle", l.LogEnd() / 2}, {"start", 0}} {
+		b.Run(at.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r, err := l.Read(at.from, ReadOptions{MaxBytes: 1 << 20, UpTo: l.LogEnd(), AtLeastOne: true})
+				if err != nil || r.Region == nil {
+					b.Fatal(r, err)
 				}
 				r.Region.Release()
 			}

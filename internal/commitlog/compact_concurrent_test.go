@@ -3,6 +3,7 @@ package commitlog
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -142,13 +143,16 @@ func TestCompactionBesideEverything(t *testing.T) {
 	if compactions == 0 {
 		t.Error("nothing was compacted")
 	}
-	if l.files.Open() > 9+8 {
-		t.Errorf("%d descriptors are open", l.files.Open())
+	if err := l.AdvanceRecoveryPoint(); err != nil { // what is not synced stays open
+		t.Fatal(err)
+	}
+	if n := l.files.Open(); n > 9 {
+		t.Errorf("%d descriptors are open, at most 9 are wanted where none is in use", n)
 	}
 	t.Logf("%d segments made, %d compactions in vain", compactions, moot)
 }
 
-// TestCompactionHoldsNobodyUp stops a compaction in each sync that it waits for: appends and reads go on.
+// TestCompactionHoldsNobodyUp stops a compaction in each sync that it waits for, and at each rename: appends and reads go on.
 func TestCompactionHoldsNobodyUp(t *testing.T) {
 	mem := vfs.NewMem()
 	fs := vfs.NewInject(mem)
@@ -156,15 +160,10 @@ func TestCompactionHoldsNobodyUp(t *testing.T) {
 	k := newKeyedLog(t, mem, fs, c)
 	k.o.Files = NewFiles(fs, 1000) // none is closed, which syncs it under its lock
 	k.reopen(true)
-	for i := range 60 {
-		k.append(-1, false, batch.None, fmt.Sprint("key", i%5, "=value"))
-	}
-	if err := k.l.AdvanceRecoveryPoint(); err != nil {
-		t.Fatal(err)
-	}
+	k.fill()
 	syncs, on := 0, true
 	fs.Hook = func(op vfs.Op) error {
-		if !on || op.Kind != vfs.OpSyncDir && op.Kind != vfs.OpSyncData {
+		if !on || op.Kind != vfs.OpSyncDir && op.Kind != vfs.OpSyncData && op.Kind != vfs.OpRename {
 			return nil
 		}
 		syncs++
@@ -182,22 +181,83 @@ func TestCompactionHoldsNobodyUp(t *testing.T) {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	on = false
-	if syncs < 5 {
-		t.Fatalf("%d syncs", syncs)
+	if syncs < 20 {
+		t.Fatalf("%d syncs and renames", syncs)
 	}
 	k.check(k.l, "afterwards")
+}
+
+// TestAbortedTxnsBesideCompaction: segments may leave the log while a reader of committed records asks for the aborted transactions
+// in them. It is told of those that are left, and no error.
+func TestAbortedTxnsBesideCompaction(t *testing.T) {
+	mem := vfs.NewMem()
+	fs := vfs.NewInject(mem)
+	k := newKeyedLog(t, mem, fs, compactedConfig())
+	for i := range 6 {
+		k.append(10, true, batch.None, "a=aborted")
+		k.end(10, false)
+		for j := range 12 {
+			k.append(-1, false, batch.None, fmt.Sprint("key", j, "=value ", i))
+		}
+	}
+	k.o.Files = NewFiles(fs, 1000)
+	k.reopen(true)
+	reads := 0
+	fs.Hook = func(op vfs.Op) error {
+		if op.Kind != vfs.OpRead || !strings.HasSuffix(op.Path, txnIndexSuffix) {
+			return nil
+		}
+		if reads++; reads == 1 {
+			if done, err := k.compact(100); err != nil || done.SegmentsRead < 3 {
+				t.Fatalf("%+v, %v", done, err)
+			}
+		}
+		return nil
+	}
+	got, err := k.l.AbortedTxns(0, k.l.LogEnd())
+	if err != nil || reads == 0 {
+		t.Fatalf("during a compaction: %v; the index was read %d times", err, reads)
+	}
+	if want, err := k.l.AbortedTxns(0, k.l.LogEnd()); err != nil || !slices.Equal(got, want) || len(want) == 0 {
+		t.Fatalf("during a compaction %v, afterwards %v, %v", got, want, err)
+	}
+	k.check(k.l, "afterwards")
+}
+
+// TestCompactionOfALogThatIsCut: an unclean election may cut off segments that are being compacted, at any moment of that. Then
+// there is nothing to compact, and no damage.
+func TestCompactionOfALogThatIsCut(t *testing.T) {
+	for moment := 0; ; moment++ {
+		mem := vfs.NewMem()
+		k := newKeyedLog(t, mem, mem, compactedConfig())
+		k.fill()
+		o, calls := k.options(100), 0
+		o.Pace = func(int) error {
+			if calls++; calls == moment+1 {
+				return k.l.Truncate(k.l.Segments()[1].BaseOffset + 3)
+			}
+			return nil
+		}
+		_, err := k.l.Compact(o)
+		if calls <= moment {
+			if moment < 10 || err != nil {
+				t.Fatalf("%d moments: %v", moment, err)
+			}
+			return
+		}
+		if err != nil && !errors.Is(err, ErrCompactionMoot) {
+			t.Fatalf("cut at moment %d: %v", moment, err)
+		}
+		readAll(t, k.l, 0)
+		k.l.Abandon()
+	}
 }
 
 // TestReadersOutliveCompaction reads from a segment that compaction has put another in the place of.
 func TestReadersOutliveCompaction(t *testing.T) {
 	mem := vfs.NewMem()
 	k := newKeyedLog(t, mem, mem, compactedConfig())
-	for i := range 60 {
-		k.append(-1, false, batch.None, fmt.Sprint("key", i%5, "=value"))
-	}
-	if err := k.l.AdvanceRecoveryPoint(); err != nil {
-		t.Fatal(err)
-	}
+	k.fill()
 	r, err := k.l.Read(0, ReadOptions{MaxBytes: 1 << 20, UpTo: k.l.LogEnd()})
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +290,8 @@ func TestReadersOutliveCompaction(t *testing.T) {
 // TestCompactionLimits: what is too young, not stable, not below the high watermark or the recovery point stays.
 func TestCompactionLimits(t *testing.T) {
 	mem := vfs.NewMem()
-	k := newKeyedLog(t, mem, mem, compactedConfig())
+	fs := vfs.NewInject(mem)
+	k := newKeyedLog(t, mem, fs, compactedConfig())
 	compactable := func() Compactable {
 		t.Helper()
 		c, err := k.l.Compactable(0, k.clk.now())
@@ -276,14 +337,16 @@ func TestCompactionLimits(t *testing.T) {
 	}
 	open := k.l.LogEnd()
 	k.append(10, true, batch.None, "a=open")
-	for i := range 60 {
-		k.append(-1, false, batch.None, fmt.Sprint("key", i%5, "=value"))
-	}
-	if err := k.l.AdvanceRecoveryPoint(); err != nil {
-		t.Fatal(err)
-	}
+	k.fill()
 	if c := compactable(); c.End > open || c.End < all.End {
 		t.Errorf("%+v can be compacted with a transaction open from %d on", c, open)
+	}
+	c.MinCompactionLagMs, c.MaxCompactionLagMs = 1, 1<<60
+	k.l.SetConfig(c)
+	compactable()
+	disk := fs.Count()
+	if again := compactable(); again.DirtyBytes == 0 || fs.Count() != disk {
+		t.Errorf("looked again at %+v: %d operations of the disk", again, fs.Count()-disk)
 	}
 	stopped := errors.New("stopped")
 	o := k.options(100)

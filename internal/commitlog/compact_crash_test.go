@@ -113,6 +113,7 @@ func (r *compactionRun) recover(mem *vfs.Mem, fs vfs.FS, point kafka.Offset, wha
 		r.t.Fatalf("%s: close: %v", what, err)
 	}
 	checkIndexes(r.t, mem, o.Config, what)
+	wantVerified(r.t, mem, true, what)
 	entries, err := mem.List(testDir)
 	if err != nil {
 		r.t.Fatal(err)
@@ -253,7 +254,7 @@ func TestCompactionErrorEverywhere(t *testing.T) {
 			})
 		}
 		for kind, what := range silent {
-			if kind != "close" {
+			if kind != "close" && !(kind == "rename" && errors.Is(cause, syscall.ENOSPC)) { // an old file for whose new name there is no room is removed
 				t.Errorf("%s: went unnoticed", what)
 			}
 		}

@@ -20,6 +20,7 @@ import (
 // said is one record as it was appended.
 type said struct {
 	offset    kafka.Offset
+	last      kafka.Offset // of its batch
 	timestamp int64
 	key       string // "" is null
 	value     string // "" is null
@@ -27,7 +28,7 @@ type said struct {
 	txn       bool
 	aborted   bool
 	control   bool
-	seenMs    int64 // when a compaction first looked at it, 0 = not yet
+	seenMs    int64 // when a compaction first knew all records of its batch, 0 = not yet
 }
 
 // keyedLog is a log of keyed records, and the list of all records that it was given.
@@ -39,9 +40,10 @@ type keyedLog struct {
 	l     *Log
 	all   []said
 	seq   map[int64]int32
-	open  map[int64]bool // producers with an open transaction
-	clean kafka.Offset   // where the last compaction has ended
-	cut   bool           // a producer's last batch may be one that was not its last when it was compacted
+	epoch map[int64]int16 // by producer
+	open  map[int64]bool  // producers with an open transaction
+	clean kafka.Offset    // where the last compaction has ended
+	cut   bool            // a producer's last batch may be one that was not its last when it was compacted
 }
 
 func newKeyedLog(t tb, mem *vfs.Mem, fs vfs.FS, c Config) *keyedLog {
@@ -51,7 +53,7 @@ func newKeyedLog(t tb, mem *vfs.Mem, fs vfs.FS, c Config) *keyedLog {
 		}
 	}
 	clk := &clock{ms: startMs}
-	k := &keyedLog{t: t, mem: mem, clk: clk, seq: map[int64]int32{}, open: map[int64]bool{},
+	k := &keyedLog{t: t, mem: mem, clk: clk, seq: map[int64]int32{}, epoch: map[int64]int16{}, open: map[int64]bool{},
 		o: Options{FS: fs, Dir: testDir, TP: testTP, Config: c, Files: NewFiles(fs, 9), Now: clk.now}}
 	k.l, _ = mustOpen(t, k.o)
 	return k
@@ -67,13 +69,17 @@ func compactedConfig() Config {
 func (k *keyedLog) append(producer int64, txn bool, codec batch.Codec, records ...string) {
 	o := batch.BuildOptions{Codec: codec, Transactional: txn}
 	if producer >= 0 {
-		o.Producer = &batch.Producer{ID: producer, BaseSequence: k.seq[producer]}
+		o.Producer = &batch.Producer{ID: producer, Epoch: k.epoch[producer], BaseSequence: k.seq[producer]}
 	}
 	bu := batch.NewBuilder(o)
 	var all []said
 	for i, r := range records {
 		key, value, _ := strings.Cut(r, "=")
-		all = append(all, said{offset: k.l.LogEnd() + int64(i), timestamp: k.clk.ms + int64(i), key: key, value: value, producer: producer, txn: txn})
+		timestamp := k.clk.ms
+		if !k.o.Config.TimestampTypeAppend {
+			timestamp += int64(i)
+		}
+		all = append(all, said{offset: k.l.LogEnd() + int64(i), last: k.l.LogEnd() + int64(len(records)) - 1, timestamp: timestamp, key: key, value: value, producer: producer, txn: txn})
 		rec := batch.Record{Timestamp: k.clk.ms + int64(i), Headers: []batch.Header{{Key: "n", Value: []byte{byte(i)}}}}
 		if key != "" {
 			rec.Key = []byte(key)
@@ -94,12 +100,19 @@ func (k *keyedLog) append(producer int64, txn bool, codec batch.Codec, records .
 	k.l.SetDeletionBound(k.l.LogEnd())
 }
 
+// endAndRaise ends a transaction as since KIP-890: the marker raises the producer's epoch.
+func (k *keyedLog) endAndRaise(producer int64, commit bool) {
+	k.epoch[producer]++
+	k.seq[producer] = 0
+	k.end(producer, commit)
+}
+
 func (k *keyedLog) end(producer int64, commit bool) {
 	kind := batch.ControlAbort
 	if commit {
 		kind = batch.ControlCommit
 	}
-	bu := batch.NewBuilder(batch.BuildOptions{Transactional: true, Control: true, Producer: &batch.Producer{ID: producer, BaseSequence: -1}})
+	bu := batch.NewBuilder(batch.BuildOptions{Transactional: true, Control: true, Producer: &batch.Producer{ID: producer, Epoch: k.epoch[producer], BaseSequence: -1}})
 	m := batch.EndTxnMarker{CoordinatorEpoch: 1}
 	bu.Add(batch.Record{Timestamp: k.clk.ms, Key: kind.Key(), Value: m.AppendTo(nil)})
 	end := k.l.LogEnd()
@@ -118,6 +131,17 @@ func (k *keyedLog) end(producer int64, commit bool) {
 	k.open[producer] = false
 	k.all = append(k.all, said{offset: end, producer: producer, control: true})
 	k.l.SetDeletionBound(k.l.LogEnd())
+}
+
+// fill appends sixty records of five keys, durably, so that a compaction has something to do.
+func (k *keyedLog) fill() {
+	k.t.Helper()
+	for i := range 60 {
+		k.append(-1, false, batch.None, fmt.Sprint("key", i%5, "=value"))
+	}
+	if err := k.l.AdvanceRecoveryPoint(); err != nil {
+		k.t.Fatal(err)
+	}
 }
 
 func (k *keyedLog) options(keys int64) CompactOptions {
@@ -165,7 +189,7 @@ func (k *keyedLog) expect(segments []SegmentInfo, to kafka.Offset) {
 		return r.key == "" || latest[r.key] != r.offset || expired
 	})
 	for i := range k.all {
-		if k.all[i].offset < covered && k.all[i].seenMs == 0 {
+		if k.all[i].last < to && k.all[i].seenMs == 0 {
 			k.all[i].seenMs = k.clk.ms
 		}
 	}
@@ -180,7 +204,7 @@ func (k *keyedLog) records(l *Log) (all []said) {
 		}
 		if err == nil && !b.Control() {
 			err = b.Each(func(r batch.Record) error {
-				all = append(all, said{offset: r.Offset, timestamp: r.Timestamp, key: string(r.Key), value: string(r.Value),
+				all = append(all, said{offset: r.Offset, last: b.LastOffset(), timestamp: r.Timestamp, key: string(r.Key), value: string(r.Value),
 					producer: b.ProducerID(), txn: b.Transactional()})
 				return nil
 			})
@@ -307,9 +331,10 @@ func (k *keyedLog) truncate(to kafka.Offset) {
 	k.all = slices.DeleteFunc(k.all, func(r said) bool { return r.offset >= k.l.LogEnd() })
 	k.l.SetDeletionBound(k.l.LogEnd())
 	clear(k.seq)
+	clear(k.epoch)
 	clear(k.open)
 	for _, p := range k.l.Producers() {
-		k.seq[p.ProducerID] = p.LastSequence + 1
+		k.seq[p.ProducerID], k.epoch[p.ProducerID] = p.LastSequence+1, p.ProducerEpoch
 		k.open[p.ProducerID] = p.TxnStart >= 0
 	}
 	// A transaction whose marker is gone is open again.
@@ -334,6 +359,7 @@ func TestCompactionModel(t *testing.T) {
 		c.SegmentBytes = rapid.SampledFrom([]int{350, 1000, 5000}).Draw(t, "segment.bytes")
 		c.IndexIntervalBytes = rapid.SampledFrom([]int{0, 100, 4096}).Draw(t, "index.interval.bytes")
 		c.Preallocate = rapid.Bool().Draw(t, "preallocate")
+		c.TimestampTypeAppend = rapid.Bool().Draw(t, "log append time")
 		mem := vfs.NewMem()
 		k := newKeyedLog(t, mem, mem, c)
 		n, did := 0, 0
@@ -376,6 +402,12 @@ func TestCompactionModel(t *testing.T) {
 					k.end(producer, rapid.Bool().Draw(t, "commit"))
 				}
 			},
+			"end a transaction and raise the epoch": func(t *rapid.T) {
+				producer := rapid.Int64Range(10, 12).Draw(t, "producer")
+				if k.open[producer] {
+					k.endAndRaise(producer, rapid.Bool().Draw(t, "commit"))
+				}
+			},
 			"end all transactions": func(t *rapid.T) {
 				for producer := range int64(3) {
 					if k.open[10+producer] {
@@ -412,6 +444,7 @@ func TestCompactionModel(t *testing.T) {
 			"truncate":   func(t *rapid.T) { k.truncate(rapid.Int64Range(k.l.LogEnd()*3/4, k.l.LogEnd()).Draw(t, "to")) },
 			"clean stop": func(*rapid.T) { k.reopen(true) },
 			"kill":       func(*rapid.T) { k.reopen(false) },
+			"scrub":      func(t *rapid.T) { wantSound(t, k.l) },
 			"find a time": func(t *rapid.T) {
 				k.checkTime(t, k.clk.ms-rapid.Int64Range(-500, 5000).Draw(t, "ago"))
 			},
@@ -423,11 +456,69 @@ func TestCompactionModel(t *testing.T) {
 		})
 		k.check(k.l, "at the end")
 		k.checkWithoutSnapshots("at the end")
+		wantSound(t, k.l)
 		if err := k.l.Close(); err != nil {
 			t.Fatal(err)
 		}
 		checkIndexes(t, mem, c, "at the end")
+		wantVerified(t, mem, true, "at the end")
 	})
+}
+
+// TestCompactionKeepsWhatFences: the marker that raised a producer's epoch may be all that tells of it. It goes on fencing the epoch
+// before, also where the state has to be found in the records alone.
+func TestCompactionKeepsWhatFences(t *testing.T) {
+	mem := vfs.NewMem()
+	k := newKeyedLog(t, mem, mem, compactedConfig())
+	k.append(10, true, batch.None, "a=in a transaction")
+	k.endAndRaise(10, true)
+	for range 4 {
+		for range 30 {
+			k.append(-1, false, batch.None, "a=later")
+		}
+		k.clk.ms += k.l.Config().DeleteRetentionMs + 1
+		if err := k.l.AdvanceRecoveryPoint(); err != nil {
+			t.Fatal(err)
+		}
+		if done, err := k.compact(100); err != nil || done.SegmentsNew == 0 {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		k.check(k.l, "after compaction")
+		k.checkWithoutSnapshots("after compaction")
+	}
+}
+
+// TestTombstoneOutlivesWhatItDeletes: a map that is full before it comes to a tombstone does not know what that deletes. Its
+// delete.retention.ms begins with the compaction that does, not with one that only passed by: a reader who has seen the old value
+// has that long to see that it is gone.
+func TestTombstoneOutlivesWhatItDeletes(t *testing.T) {
+	mem := vfs.NewMem()
+	k := newKeyedLog(t, mem, mem, compactedConfig())
+	k.append(-1, false, batch.None, "gone=old value")
+	k.append(-1, false, batch.None, "a=1")
+	k.append(-1, false, batch.None, "gone")
+	for i := range 30 {
+		k.append(-1, false, batch.None, fmt.Sprint("key", i, "=value"))
+	}
+	if err := k.l.AdvanceRecoveryPoint(); err != nil {
+		t.Fatal(err)
+	}
+	compact := func(keys int64) {
+		t.Helper()
+		if _, err := k.compact(keys); err != nil {
+			t.Fatal(err)
+		}
+		k.check(k.l, fmt.Sprintf("compacted with %d keys", keys))
+	}
+	compact(1)
+	if k.clean > 2 {
+		t.Fatalf("compacted below %d, beyond the tombstone", k.clean)
+	}
+	k.clk.ms += 10 * k.l.Config().DeleteRetentionMs
+	compact(100)
+	if !slices.ContainsFunc(k.records(k.l), func(r said) bool { return r.offset == 2 && r.value == "" }) {
+		t.Error("the tombstone went together with what it deletes")
+	}
 }
 
 // checkTime looks up a time in the compacted log.

@@ -233,11 +233,19 @@ func TestFetchedMustFollow(t *testing.T) {
 	}
 	bad := at(11)
 	bad[len(bad)-1]++
-	if _, err := l.AppendFetched(append(at(11), bad...)); !errors.Is(err, batch.ErrCorrupt) {
-		t.Fatalf("a damaged batch: %v", err)
+	if a, err := l.AppendFetched(append(bad, at(13)...)); !errors.Is(err, batch.ErrCorrupt) || a.Bytes != 0 || l.LogEnd() != 11 {
+		t.Fatalf("a damaged batch: %+v, %v, log end %d", a, err, l.LogEnd())
 	}
-	if l.LogEnd() != 11 {
-		t.Fatalf("log end %d", l.LogEnd())
+	// One without a CRC, the offset, contradicts another: nobody knows which of the two is wrong.
+	if a, err := l.AppendFetched(append(at(12), at(13)...)); !errors.Is(err, ErrUnexpectedOffset) || a.Bytes != 0 || l.LogEnd() != 11 {
+		t.Fatalf("a batch that overlaps: %+v, %v, log end %d", a, err, l.LogEnd())
+	}
+	// What comes before a damaged one is taken, so that the next request begins with that.
+	if a, err := l.AppendFetched(append(append(at(11), bad...), at(15)...)); !errors.Is(err, batch.ErrCorrupt) || a.First != 11 || a.Last != 12 || l.LogEnd() != 13 {
+		t.Fatalf("a damaged batch behind a good one: %+v, %v, log end %d", a, err, l.LogEnd())
+	}
+	if err := l.Truncate(11); err != nil {
+		t.Fatal(err)
 	}
 	// A gap that no relative offset can bridge begins a segment of its own, and survives a recovery.
 	far := int64(11) + 3<<31

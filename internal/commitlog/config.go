@@ -27,6 +27,9 @@ type Options struct {
 	LogStart kafka.Offset
 	// Clean says that the last stop closed this log, so that nothing is scanned.
 	Clean bool
+	// Summary is what Summary returned of this log at a stop that was clean: nil, or all that is read. If the folder has changed
+	// since, the error is ErrChanged, nothing was done, and Open has to be called without it.
+	Summary []byte
 	// DeferSync leaves it to the owner's next Sync to make durable what recovery has read: until then SyncedEnd is no
 	// higher than where it began to read. Without it Open does so itself.
 	DeferSync bool

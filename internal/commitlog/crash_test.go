@@ -48,6 +48,7 @@ type world struct {
 	opening   atomic.Bool
 	gaps      bool // batches need not follow each other
 	fails     int  // calls that returned an error
+	stops     int  // clean ones: the start after every other one goes by the log's summary
 }
 
 func newWorld(t tb, mem *vfs.Mem, fs vfs.FS, c Config) *world {
@@ -68,6 +69,7 @@ func (w *world) failed(err error) bool {
 	}
 	w.fails++
 	if w.l != nil && w.l.usable() == nil {
+		w.emptied = -1 // it is as it was
 		return true
 	}
 	w.reopen(false)
@@ -83,7 +85,7 @@ func (w *world) reopen(clean bool) {
 		l, _, err := Open(w.o)
 		if err != nil {
 			w.fails++
-			w.o.Clean = false
+			w.o.Clean, w.o.Summary = false, nil
 			continue
 		}
 		w.l = l
@@ -216,12 +218,19 @@ func (w *world) retain() {
 
 func (w *world) closeAndOpen() {
 	err := w.l.Close()
+	var summary []byte
 	if err == nil {
 		w.kept = w.l.LogEnd()
-	} else {
+		summary, err = w.l.Summary()
+	}
+	if err != nil {
 		w.fails++
 	}
+	if w.stops++; w.stops%2 == 0 {
+		w.o.Summary = summary
+	}
 	w.reopen(err == nil)
+	w.o.Summary = nil
 	if err == nil && w.l.LogEnd() < w.kept {
 		w.t.Fatalf("log end %d after a clean stop at %d", w.l.LogEnd(), w.kept)
 	}
@@ -308,6 +317,7 @@ func (w *world) check(mem *vfs.Mem, point kafka.Offset, what string) {
 	if again.TruncatedBytes != 0 && !cut || l.LogEnd() != end || !reflect.DeepEqual(l.Producers(), producers) {
 		t.Fatalf("%s: first recovery %+v to %d, second %+v to %d", what, r, end, again, l.LogEnd())
 	}
+	from := max(r.From, again.From)
 	w.compare(l, what+", second open")
 	if _, err := l.Append(records("after", 2, batch.BuildOptions{}, startMs), AppendOptions{}); err != nil {
 		t.Fatalf("%s: append after recovery: %v", what, err)
@@ -323,6 +333,12 @@ func (w *world) check(mem *vfs.Mem, point kafka.Offset, what string) {
 		t.Fatalf("%s: after a clean stop: end %d, %+v, %v", what, l.LogEnd(), r, err)
 	}
 	l.Abandon()
+	for name, c := range verified(t, mem, true) {
+		// Where a power cut has spoiled some of several snapshots, the last good one is as far as anybody looks.
+		if offset, suffix, _ := parseName(name); c.bad() && !(suffix == snapshotSuffix && offset < from) {
+			t.Fatalf("%s: verified: %s: %+v", what, name, c)
+		}
+	}
 }
 
 // compare checks that a recovered log is a prefix of what was appended and holds all that was synced.
@@ -443,7 +459,8 @@ func checkIndexes(t tb, mem *vfs.Mem, c Config, what string) {
 		if !ok || suffix != logSuffix {
 			continue
 		}
-		l := &Log{fs: mem, files: NewFiles(mem, 7), dir: testDir, cfg: c.valid(), now: (&clock{}).now}
+		l := &Log{fs: mem, files: NewFiles(mem, 7), dir: testDir, now: (&clock{}).now}
+		l.SetConfig(c)
 		a := l.newActive(base)
 		content, err := vfs.ReadFile(mem, filepath.Join(testDir, e.Name))
 		if err != nil {
@@ -472,7 +489,8 @@ func checkIndexes(t tb, mem *vfs.Mem, c Config, what string) {
 	}
 }
 
-// TestCrashEverywhere: at every change of the disk the process is killed or the power fails, in several ways.
+// TestCrashEverywhere: at every change of the disk the process is killed or the power fails, in several ways. Offsets go on without a
+// hole or a repetition (KAFKA-3047, -6388, -6492, -10101).
 func TestCrashEverywhere(t *testing.T) {
 	few, many := smallConfig(), smallConfig()
 	few.SegmentBytes, few.Preallocate = 100_000, true
@@ -575,7 +593,8 @@ func thorough(normal, landing int) int {
 }
 
 // TestErrorEverywhere: each operation of the disk fails once; somebody is told, the log holds exactly what it
-// acknowledged, and a power cut at the end takes nothing of it.
+// acknowledged, and a power cut at the end takes nothing of it. An index that fails between two appends leaves no offset twice
+// (KAFKA-7866).
 func TestErrorEverywhere(t *testing.T) {
 	for _, cause := range []error{syscall.EIO, syscall.ENOSPC, vfs.ShortWrite(20, syscall.ENOSPC)} {
 		errorStates(t, cause, planted.None)
@@ -651,7 +670,8 @@ func TestFullDisk(t *testing.T) {
 	w.check(mem.KillClone(), w.point, "killed after the disk was full")
 }
 
-// TestFailedSyncIsForGood: after a failed sync the log does nothing more, however good the disk is again.
+// TestFailedSyncIsForGood: after a failed sync the log does nothing more, however good the disk is again: the kernel takes for written
+// what it could not write (Rebello et al., ATC 2020).
 func TestFailedSyncIsForGood(t *testing.T) {
 	mem := vfs.NewMem()
 	fs := vfs.NewInject(mem)
@@ -674,5 +694,110 @@ func TestFailedSyncIsForGood(t *testing.T) {
 	}
 	if w.l.SyncedEnd() != 0 {
 		t.Fatalf("synced end %d", w.l.SyncedEnd())
+	}
+}
+
+// TestFailedTruncation: a log whose end was cut when a disk error came is left alone, also by a leader's epoch that begins before its
+// replica has heard of the error. Readers go on seeing what was there.
+func TestFailedTruncation(t *testing.T) {
+	count := 0
+	for failing := int64(0); ; failing++ {
+		mem := vfs.NewMem()
+		fs := vfs.NewInject(mem)
+		l, _ := mustOpen(t, testOptions(fs, smallConfig()))
+		for epoch := range int32(3) {
+			if _, err := l.Append(records("e", 4, batch.BuildOptions{}, startMs), AppendOptions{LeaderEpoch: epoch}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		fs.SetRules(vfs.OnIndex(fs.Count()+failing, syscall.EIO))
+		err := l.Truncate(8)
+		if err == nil {
+			l.Abandon()
+			break
+		}
+		count++
+		before := l.Bounds()
+		l.AssignEpochStart(7, l.LogEnd())
+		if l.Bounds() != before {
+			t.Fatalf("after %v the log goes on", err)
+		}
+		l.Abandon()
+	}
+	if count < 4 {
+		t.Fatalf("%d operations of a truncation can fail", count)
+	}
+}
+
+// TestTruncateOnFullDisk: a disk that is full when a log is to be cut is no failure of the log. Either it is cut, or it is as it was and
+// can be cut when there is space again; a restart in between finds what there is.
+func TestTruncateOnFullDisk(t *testing.T) {
+	for name, full := range map[string]func(op vfs.Op) bool{
+		"data":   func(op vfs.Op) bool { return op.Kind == vfs.OpWrite || op.Kind == vfs.OpAllocate },
+		"inodes": func(op vfs.Op) bool { return op.Kind == vfs.OpCreate },
+		"the folder": func(op vfs.Op) bool {
+			return op.Kind == vfs.OpCreate || op.Kind == vfs.OpRename && len(op.To) > len(op.Path)
+		},
+		"longer names": func(op vfs.Op) bool { return op.Kind == vfs.OpRename && len(op.To) > len(op.Path) },
+		"names of a new segment": func(op vfs.Op) bool {
+			return op.Kind == vfs.OpRename && strings.HasSuffix(op.Path, logSuffix+tmpSuffix)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { truncateOnFullDisk(t, full, name == "names of a new segment") })
+	}
+}
+
+// truncateOnFullDisk does so on a disk that is full for some of what is asked of it; once says that it has space again afterwards.
+func truncateOnFullDisk(t *testing.T, fullFor func(op vfs.Op) bool, once bool) {
+	for name, cut := range map[string]func(w *world){
+		"in the active segment": func(w *world) { w.truncate(w.l.LogEnd() - 1) },
+		"to nothing unsynced":   func(w *world) { w.truncate(w.l.SyncedEnd()) },
+		"segments":              func(w *world) { w.truncate(w.l.Segments()[1].BaseOffset + 1) },
+		"all":                   func(w *world) { w.truncateFully(500) },
+		"before all":            func(w *world) { w.truncateFully(1000); w.append(1, 3, false); w.truncate(10) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			full := false
+			fs := vfs.NewInject(mem, func(op vfs.Op) error {
+				if full && fullFor(op) {
+					full = !once
+					return vfs.ShortWrite(3, syscall.ENOSPC)
+				}
+				return nil
+			})
+			c := smallConfig()
+			c.Preallocate = name == "all"
+			w := newWorld(t, mem, fs, c)
+			w.reopen(false)
+			for i := range 60 {
+				w.append(1, 1+i%3, false)
+				if i == 40 {
+					w.sync()
+				}
+			}
+			l := w.l
+			full = true
+			cut(w)
+			if w.l != l {
+				t.Fatal("the log has failed")
+			}
+			w.compare(l, "on a full disk")
+			w.check(mem.CrashClone(rand.New(rand.NewPCG(1, 1)), 1), w.point, "killed on a full disk")
+			full = false
+			if fails := w.fails; fails > 0 {
+				cut(w)
+				if w.fails > fails {
+					t.Fatal("not cut with space either")
+				}
+			}
+			w.append(1, 1, false)
+			w.sync()
+			w.compare(w.l, "after the disk was full")
+			w.check(mem.CrashClone(rand.New(rand.NewPCG(1, 2)), 0), w.point, "a power cut after the disk was full")
+		})
 	}
 }

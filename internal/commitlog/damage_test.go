@@ -50,8 +50,43 @@ func allBatches(t *testing.T, fs vfs.FS) (all []placed) {
 	return all
 }
 
+// TestTruncationForgetsNoDamage: a segment that is appended to again, because all behind it was cut off, is as little trusted as before.
+func TestTruncationForgetsNoDamage(t *testing.T) {
+	mem, o, _ := filled(t)
+	all := allBatches(t, mem)
+	i := 0
+	for all[i].pos > 0 || i == 0 {
+		i++ // to the first batch of the second segment
+	}
+	damaged := all[i]
+	content, err := vfs.ReadFile(mem, damaged.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[damaged.pos+len(damaged.b)-3] ^= 8
+	write(t, mem, damaged.path, content)
+	o = o.on(mem)
+	o.Clean = true
+	l, _ := mustOpen(t, o)
+	defer l.Abandon()
+	if err := l.Truncate(all[i+2].b.BaseOffset()); err != nil {
+		t.Fatal(err)
+	}
+	if end := l.LogEnd(); end != all[i+2].b.BaseOffset() || len(l.Segments()) != 2 {
+		t.Fatalf("cut to %d: the log ends at %d in %d segments", all[i+2].b.BaseOffset(), end, len(l.Segments()))
+	}
+	from := damaged.b.BaseOffset()
+	r, err := l.Read(from, ReadOptions{MaxBytes: 1, UpTo: l.LogEnd(), AtLeastOne: true})
+	if !errors.Is(err, kerr.CorruptMessage) {
+		t.Errorf("read at %d: %+v, %v", from, r, err)
+	}
+	if err == nil {
+		r.Region.Release()
+	}
+}
+
 // TestDamagedBatch: a batch that the disk has changed is CORRUPT_MESSAGE; all batches around it stay readable, nothing is
-// cut off, and no offset is given to another record. One flipped bit loses one batch.
+// cut off, and no offset is given to another record. One flipped bit loses one batch (Ganesan et al., FAST 2017).
 func TestDamagedBatch(t *testing.T) {
 	mem, o, _ := filled(t)
 	all := allBatches(t, mem)
@@ -96,8 +131,17 @@ func TestDamagedBatch(t *testing.T) {
 					t.Fatalf("%s: the next record gets offset %d, want %d", what, a.First, logEnd)
 				}
 				checkOnlyDamaged(t, l, all, i, what+", and an append")
+				if done, err := l.Scrub(unpaced); err != nil || done.Indexes > 0 {
+					t.Fatalf("%s: scrub: %+v, %v", what, done, err)
+				}
+				checkOnlyDamaged(t, l, all, i, what+", an append and a scrub")
 				if err := l.Close(); err != nil {
 					t.Fatalf("%s: %v", what, err)
+				}
+				for name, c := range verified(t, disk, true) {
+					if bad := name == filepath.Base(at.path); c.bad() != bad || bad && (len(c.Damage) != 1 || c.Damage[0].From != at.b.BaseOffset()) {
+						t.Fatalf("%s: verified: %s: %+v", what, name, c)
+					}
 				}
 				o.RecoveryPoint = logEnd + 1
 				l, _ = mustOpen(t, o)
@@ -147,5 +191,36 @@ func checkOnlyDamaged(t *testing.T, l *Log, all []placed, damaged int, what stri
 	}
 	if _, _, err := l.OffsetOfMaxTimestamp(l.LogEnd()); err != nil {
 		t.Fatalf("%s: offset of the largest timestamp: %v", what, err)
+	}
+}
+
+// TestTruncationPassesOverADamagedMarker: how a transaction ended whose marker the disk has changed is not known any more, which keeps
+// nobody from cutting the log behind it.
+func TestTruncationPassesOverADamagedMarker(t *testing.T) {
+	mem := vfs.NewMem()
+	w := newWorld(t, mem, mem, smallConfig())
+	w.reopen(false)
+	w.append(9, 1, true)
+	w.marker(9, false)
+	w.append(1, 1, false)
+	w.append(1, 1, false)
+	for _, p := range allBatches(t, mem) {
+		if !p.b.Control() {
+			continue
+		}
+		f, err := mem.Open(p.path, vfs.Write)
+		if err == nil {
+			_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, len(p.b)-batch.HeaderSize), int64(p.pos+batch.HeaderSize))
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := w.l.LogEnd() - 1
+	if err := w.l.Truncate(last); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.l.LogEnd(); got != last {
+		t.Errorf("the log ends at %d, want %d", got, last)
 	}
 }

@@ -42,9 +42,11 @@
 //
 // Source files: log.go (type, bounds, close), append.go, roll.go, sync.go, read.go, time.go (lookups by time), segment.go,
 // index.go, txn_index.go, epochs.go, producers.go, snapshot.go,
-// sequences.go, load.go (Open, leftovers), recover.go, scan.go,
-// truncate.go, retain.go, compact.go (one compaction), compact_map.go (its map of keys), compact_txn.go,
-// damage.go (holes), time_check.go (entries that are not the log's), scrub.go (a running log), verify.go (a stopped one), files.go (descriptors), reserve.go (space set aside), names.go, config.go.
+// sequences.go, load.go (Open, leftovers), recover.go, scan.go, summary.go (what a closed log was, for the next Open),
+// truncate.go, retain.go, compactable.go (what can be compacted), compact.go (one compaction), compact_map.go (its map of keys),
+// compact_txn.go, compact_filter.go (what stays), compact_rewrite.go (new segments), compact_swap.go (their way into the log),
+// damage.go (holes), time_check.go and txn_check.go (entries that are not the log's), index_check.go (whole index files), scrub.go (a running
+// log), verify.go (a stopped one), files.go (descriptors), reserve.go (space set aside), names.go, config.go.
 //
 // Not obvious:
 //   - Index entries wait in memory and are written in groups, so an append is one write. Until then readers find them in
@@ -58,6 +60,8 @@
 //   - Damage below the newest readable snapshot is never cut off: it is a hole, which reads answer with CORRUPT_MESSAGE and
 //     everything else passes over (damage.go). The CRC of a batch from before the start is looked at when a read begins
 //     with it, and by Scrub; in the middle of a region the reader checks it.
+//   - Recovery believes what a killed process has left in the kernel's memory, and so brings it to the disk before a recovery point
+//     moves; snapshots above the one that it begins at are made anew.
 //   - Recovery may be killed too. It makes the names that it found durable before it changes anything: a snapshot whose
 //     removal a power cut takes back must not vouch for what recovery has since made anew.
 package commitlog

@@ -23,15 +23,17 @@ type Files struct {
 	mu   xsync.Mutex
 	ring []*file // open files, in the order of the clock's hand
 	hand int
+	over atomic.Bool // there are more than max of them; written under mu
 
 	used    chan struct{} // capacity 1
 	windows sync.Pool     // of *window
+	scans   sync.Pool     // of *[scanBytes]byte
 	reserve reserve
 }
 
 // NewFiles makes the set of open files of one directory. max is at least 1.
 func NewFiles(fsys vfs.FS, max int) *Files {
-	return &Files{fs: fsys, max: max, used: make(chan struct{}, 1), windows: sync.Pool{New: func() any { return new(window) }}}
+	return &Files{fs: fsys, max: max, used: make(chan struct{}, 1), windows: sync.Pool{New: func() any { return new(window) }}, scans: sync.Pool{New: func() any { return new([scanBytes]byte) }}}
 }
 
 // Used gets a value when a descriptor is opened while no other is: from then on there is something for CloseIdle.
@@ -95,10 +97,12 @@ func (f *file) pin() (vfs.File, error) {
 
 func (f *file) unpin() {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.unpinLocked()
+	f.mu.Unlock()
+	f.set.unpinned(f)
 }
 
+// unpinLocked is what unpin does under the lock; Files.unpinned follows, without it.
 func (f *file) unpinLocked() {
 	f.pins--
 	if f.gone && f.pins == 0 {
@@ -157,9 +161,10 @@ func (f *file) change(op func(vfs.File) error) error {
 	}
 	err = op(h)
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.written++
 	f.unpinLocked()
+	f.mu.Unlock()
+	f.set.unpinned(f)
 	return err
 }
 
@@ -270,6 +275,13 @@ func (f *file) rename(path string) error {
 	return nil
 }
 
+// expectAt gives a file that is not on the disk another path: should it ever be made, there.
+func (f *file) expectAt(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.path = path
+}
+
 func (f *file) name() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -278,7 +290,7 @@ func (f *file) name() string {
 
 // close ends the use of the file: pins stay good, new ones fail.
 func (f *file) close() error {
-	f.set.drop(f)
+	defer f.set.drop(f) // after it is marked: who is about to enter it into the ring looks afterwards
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.gone = true
@@ -305,12 +317,9 @@ const cleanTries = 64
 // add enters an opened file into the ring and closes others for it, as the clock algorithm picks them: a file that was
 // used since the hand last came by gets another round.
 func (s *Files) add(f *file) {
-	s.mu.Lock()
-	s.enterLocked(f)
-	excess := len(s.ring) - s.max
-	first := len(s.ring) == 1
-	s.mu.Unlock()
-	if first {
+	open := s.enter(f)
+	excess := open - s.max
+	if open == 1 {
 		select {
 		case s.used <- struct{}{}:
 		default:
@@ -333,11 +342,25 @@ func (s *Files) closeOne(keep *file) bool {
 		if victim.evict(try >= cleanTries) {
 			return true
 		}
-		s.mu.Lock()
-		s.enterLocked(victim)
-		s.mu.Unlock()
+		s.enter(victim)
 	}
 	return false // all that were asked are pinned
+}
+
+// unpinned closes a file that is not used any more, if there are too many: when they were opened, too many of the others were in use.
+func (s *Files) unpinned(f *file) {
+	if !s.over.Load() {
+		return
+	}
+	s.mu.Lock()
+	mine := s.over.Load() && f.at != 0
+	if mine {
+		s.removeLocked(f)
+	}
+	s.mu.Unlock()
+	if mine && !f.evict(false) {
+		s.enter(f)
+	}
 }
 
 // CloseIdle closes the files that were not used since the call before.
@@ -355,9 +378,7 @@ func (s *Files) CloseIdle() {
 	s.mu.Unlock()
 	for _, f := range idle {
 		if !f.evict(true) {
-			s.mu.Lock()
-			s.enterLocked(f)
-			s.mu.Unlock()
+			s.enter(f)
 		}
 	}
 }
@@ -381,9 +402,21 @@ func (s *Files) pick(keep *file) *file {
 	return nil
 }
 
-func (s *Files) enterLocked(f *file) {
+// enter puts an open file into the ring, or back into it, and returns how many there are now. One that has left its log meanwhile is
+// closed by the last who uses it.
+func (s *Files) enter(f *file) (open int) {
+	s.mu.Lock()
 	s.ring = append(s.ring, f)
 	f.at = len(s.ring)
+	s.over.Store(f.at > s.max)
+	s.mu.Unlock()
+	f.mu.Lock()
+	gone := f.gone
+	f.mu.Unlock()
+	if gone {
+		s.drop(f)
+	}
+	return s.Open()
 }
 
 // removeLocked takes a file out of the ring if it is there. The last one takes its place.
@@ -397,6 +430,7 @@ func (s *Files) removeLocked(f *file) {
 	s.ring[last] = nil
 	s.ring = s.ring[:last]
 	f.at = 0
+	s.over.Store(len(s.ring) > s.max)
 }
 
 func (s *Files) drop(f *file) {
@@ -446,6 +480,15 @@ func (s *Files) window() *window { return s.windows.Get().(*window) }
 func (s *Files) release(w *window) {
 	w.f = nil
 	s.windows.Put(w)
+}
+
+// scanSpace returns memory for a scanner, releaseScan takes back what the scanner has at its end.
+func (s *Files) scanSpace() []byte { return s.scans.Get().(*[scanBytes]byte)[:] }
+
+func (s *Files) releaseScan(space []byte) {
+	if len(space) == scanBytes { // else one batch was larger
+		s.scans.Put((*[scanBytes]byte)(space))
+	}
 }
 
 // of points the window at a file. It keeps what it holds if it is there already: an operation only looks below the end

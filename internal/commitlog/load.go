@@ -20,13 +20,13 @@ import (
 func Open(o Options) (*Log, Recovery, error) {
 	l := &Log{
 		fs: o.FS, files: o.Files, tp: o.TP, now: o.Now, logger: o.Logger, expiryMs: o.ProducerExpiryMs,
-		dir: o.Dir, cfg: o.Config.valid(), newFolder: o.NewFolder, ownerStores: o.StoresRecoveryPoint, stored: o.RecoveryPoint,
+		dir: o.Dir, newFolder: o.NewFolder, ownerStores: o.StoresRecoveryPoint, stored: o.RecoveryPoint,
 	}
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}
 	l.logger = l.logger.With("partition", o.TP.String())
-	l.config.Store(new(l.cfg))
+	l.config.Store(new(o.Config.valid()))
 	started := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,6 +64,9 @@ type found struct {
 
 func (r *recovery) load(o Options) error {
 	entries, err := r.fs.List(r.dir)
+	if o.Summary != nil && (err == nil || notExist(err)) {
+		return r.resume(o, entries)
+	}
 	if notExist(err) {
 		err = r.fs.MkdirAll(r.dir)
 	}
@@ -94,8 +97,20 @@ func (r *recovery) load(o Options) error {
 		return err
 	}
 	from, err := r.start(trusted)
+	if err == nil {
+		// Of those above a crash may have left less than all, or a power cut may do so yet. The next recovery point writes them anew.
+		err = r.removeSnapshotsLocked(func(offset kafka.Offset) bool { return offset > from })
+	}
 	if err != nil {
 		return err
+	}
+	if !o.NamesDurable && !o.Clean {
+		for _, offset := range r.snapshots {
+			r.standsOn = append(r.standsOn, r.snapshotPath(offset))
+		}
+		for _, offset := range r.sequences {
+			r.standsOn = append(r.standsOn, r.sequencesPath(offset))
+		}
 	}
 	if good, err := r.epochsBelong(epochs, from); err != nil {
 		return err
@@ -173,7 +188,12 @@ func (r *recovery) sweep(entries []vfs.Entry) error {
 		offset, suffix, ok := parseName(e.Name)
 		switch {
 		case e.Dir:
-		case strings.HasSuffix(e.Name, deletedSuffix), strings.HasSuffix(e.Name, cleanedSuffix), strings.HasSuffix(e.Name, tmpSuffix),
+		case strings.HasSuffix(e.Name, tmpSuffix):
+			// Nobody reads it, so that it may come back when the power fails: no sync is for its sake.
+			if err := r.fs.Remove(filepath.Join(r.dir, e.Name)); err != nil {
+				return err
+			}
+		case strings.HasSuffix(e.Name, deletedSuffix), strings.HasSuffix(e.Name, cleanedSuffix),
 			ok && strings.HasSuffix(suffix, swapSuffix) && offset >= incomplete:
 			if err := r.fs.Remove(filepath.Join(r.dir, e.Name)); err != nil {
 				return err

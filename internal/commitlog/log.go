@@ -2,7 +2,6 @@ package commitlog
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -32,7 +31,7 @@ type Log struct {
 	// deletionBound is where deletion has to stop: the high watermark.
 	deletionBound atomic.Int64
 	failed        atomic.Pointer[error]
-	// config is cfg for those who do not hold mu. Written under mu.
+	// config is replaced under mu, and read without it too.
 	config atomic.Pointer[Config]
 	// appended counts the bytes ever written to the log by this Log, synced those of them that are known to be on disk.
 	appended, synced atomic.Int64
@@ -47,7 +46,6 @@ type Log struct {
 
 	mu     xsync.Mutex // guards what follows; held while writing to the disk, never while syncing an append
 	dir    string
-	cfg    Config
 	closed bool
 
 	sealed    []view // all segments but the last, in order. Elements never change: Bounds shares the array.
@@ -71,10 +69,13 @@ type Log struct {
 	names         int          // counts creations, renames and removals of files that must become durable
 	namesSynced   int          // the value of names that the last SyncDir covers
 	namesFound    bool         // Open has found files, whose names need not be on disk: no SyncDir of this Log covers them yet
+	standsOn      []string     // the snapshots that Open has found: who made them need not have synced them, nor has this Log yet
 	newFolder     bool         // its name and its partition.metadata are not durable yet
 	epochsDirty   bool         // the checkpoint file lacks an epoch that has records
 	epochUnused   bool         // the last epoch may have no record yet
 	truncations   int          // a sync that was running meanwhile proves nothing
+	settled       bool         // Close has left nothing to do
+	summary       []byte       // what Open was given, if the log was as it says
 	deleted       []deletedFile
 }
 
@@ -102,9 +103,6 @@ type Recovery struct {
 }
 
 var errClosed = fmt.Errorf("log is closed: %w", kerr.NotLeaderForPartition)
-
-// TP returns which partition this is.
-func (l *Log) TP() kafka.TopicPartition { return l.tp }
 
 // Dir returns the log's folder.
 func (l *Log) Dir() string {
@@ -139,11 +137,12 @@ func (l *Log) EndOffsetForEpoch(wanted kafka.Epoch) (kafka.Epoch, kafka.Offset) 
 func (l *Log) EpochAt(offset kafka.Offset) kafka.Epoch { return l.bounds.Load().epochs.at(offset) }
 
 // AssignEpochStart notes that the log of a leader epoch begins at start, which is its log end: a new leader does so
-// before its first append. An epoch without a record is not worth a write: it reaches the disk after its first one.
+// before its first append. An epoch without a record is not worth a write: it reaches the disk after its first one. A log
+// that is closed or has failed stays as it is: the append will say so.
 func (l *Log) AssignEpochStart(epoch kafka.Epoch, start kafka.Offset) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.usableLocked() != nil {
 		return
 	}
 	l.epochs = l.epochs.assign(epoch, start)
@@ -174,17 +173,19 @@ func (l *Log) SetDeletionBound(highWatermark kafka.Offset) { l.deletionBound.Sto
 
 // Config returns what SetConfig or Open last set. It takes no lock: whoever goes through all logs is not held up by one whose
 // disk stalls.
-func (l *Log) Config() Config { return *l.config.Load() }
+func (l *Log) Config() Config { return *l.cfg() }
+
+func (l *Log) cfg() *Config { return l.config.Load() }
 
 // SetConfig replaces the configuration; it holds from the next append on.
 func (l *Log) SetConfig(c Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.MaxIndexBytes != l.cfg.MaxIndexBytes && l.active != nil {
+	c = c.valid()
+	if l.active != nil && c.MaxIndexBytes != l.cfg().MaxIndexBytes {
 		l.active.extended = false
 	}
-	l.cfg = c.valid()
-	l.config.Store(new(l.cfg))
+	l.config.Store(&c)
 }
 
 // RecoveryPoint returns an offset below which the log, its indexes and its producer state are on disk: the next Open may
@@ -297,11 +298,11 @@ func (l *Log) Close() error {
 	if l.failed.Load() != nil {
 		return nil
 	}
-	err := l.settleLocked()
-	if err == nil {
-		return nil
+	if err := l.settleLocked(); err != nil {
+		return fmt.Errorf("close log %s: %w", l.tp, err)
 	}
-	return fmt.Errorf("close log %s: %w", l.tp, err)
+	l.settled = true
+	return nil
 }
 
 // Abandon ends the log without touching the disk.
@@ -330,22 +331,13 @@ func (l *Log) letGoLocked() {
 // RenameForDelete gives the folder the name of a deleted log's and ends the log; Regions stay readable. The folder is
 // the caller's to remove when file.delete.delay.ms is over. It returns the new path.
 func (l *Log) RenameForDelete(unique kafka.UUID) (dir string, err error) {
-	return l.renameAway(DeleteDirName(l.tp, unique))
-}
-
-// RenameAsStray is RenameForDelete for a log that metadata does not know; nobody removes it.
-func (l *Log) RenameAsStray(unique kafka.UUID) (dir string, err error) {
-	return l.renameAway(StrayDirName(l.tp, unique))
-}
-
-func (l *Log) renameAway(name string) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return "", errClosed
 	}
 	parent := filepath.Dir(l.dir)
-	to := filepath.Join(parent, name)
+	to := filepath.Join(parent, DeleteDirName(l.tp, unique))
 	if err := l.fs.Rename(l.dir, to); err != nil {
 		return "", fmt.Errorf("rename log %s away: %w", l.tp, err)
 	}
@@ -355,17 +347,4 @@ func (l *Log) renameAway(name string) (string, error) {
 		return to, fmt.Errorf("rename log %s away: %w", l.tp, err)
 	}
 	return to, nil
-}
-
-// Delete ends the log and removes its folder at once.
-func (l *Log) Delete() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.closed {
-		l.letGoLocked()
-	}
-	if err := errors.Join(l.fs.RemoveAll(l.dir), l.fs.SyncDir(filepath.Dir(l.dir))); err != nil {
-		return fmt.Errorf("delete log %s: %w", l.tp, err)
-	}
-	return nil
 }

@@ -47,16 +47,20 @@ func TestModel(t *testing.T) {
 			},
 			"retain":      func(*rapid.T) { w.retain() },
 			"clean stop":  func(*rapid.T) { w.closeAndOpen() },
+			"new epoch":   func(*rapid.T) { w.l.AssignEpochStart(w.l.LastEpoch()+1, w.l.LogEnd()) },
 			"kill":        func(*rapid.T) { w.l.Abandon(); w.reopen(false) },
 			"read":        func(t *rapid.T) { w.checkRead(t) },
 			"find a time": func(t *rapid.T) { w.checkTimes(t) },
+			"scrub":       func(t *rapid.T) { wantSound(t, w.l) },
 		}
 		t.Repeat(steps)
 		w.compare(w.l, "at the end")
 		if err := w.l.Close(); err != nil {
 			t.Fatal(err)
 		}
+		checkSummary(t, w)
 		checkIndexes(t, mem, c, "at the end")
+		wantVerified(t, mem, true, "at the end")
 		if w.fails > 0 {
 			t.Fatalf("%d calls failed", w.fails)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -123,6 +124,13 @@ func IsDeleteDir(name string) bool {
 // IsStrayDir tells whether a folder was put aside as unknown.
 func IsStrayDir(name string) bool {
 	return strings.HasSuffix(name, strayDirSuffix) && strings.Contains(name, ".")
+}
+
+// HoldsNothing tells whether no record was ever on the disk in a folder with these entries.
+func HoldsNothing(entries []vfs.Entry) bool {
+	return !slices.ContainsFunc(entries, func(e vfs.Entry) bool {
+		return strings.HasSuffix(e.Name, logSuffix) && (e.Size > 0 || e.Name != fileName(0, logSuffix))
+	})
 }
 
 // ReadPartitionMetadata returns the topic id in a log's partition.metadata. Errors: fs.ErrNotExist if there is no such file,

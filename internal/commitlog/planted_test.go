@@ -44,7 +44,8 @@ func (v *verdict) Failed() bool {
 }
 
 // TestPlantedBugs: each bug is found by its check. Without a bug the same runs find nothing: those are TestCrashEverywhere,
-// TestErrorEverywhere and TestWindowOutlivesAPowerCut.
+// TestErrorEverywhere, TestSummaryOfChangedFolder, TestSummaryOfEarlierStop and TestWindowOutlivesAPowerCut. That a folder is not synced
+// is one of them (KAFKA-3968, -1539).
 func TestPlantedBugs(t *testing.T) {
 	crash := func(bug planted.Bug) func(tb) {
 		return func(t tb) { crashStates(t, smallConfig(), bug, nil) }
@@ -67,6 +68,8 @@ func TestPlantedBugs(t *testing.T) {
 		{"recovery syncs nothing", func(t tb) { crashStates(t, smallConfig(), none, planted.SkipSyncsWhile) }},
 		{"a failed sync is tried again", failing(planted.RetrySync())},
 		{"a failed write passes for a good one", failing(planted.HideWriteErrors())},
+		{"the folder of a closed log is known by names and sizes alone", func(t tb) { checkChangedFolder(t, planted.HideChanges()) }},
+		{"the summary of a closed log is believed without a look at its folder", func(t tb) { checkEarlierSummary(t, folderOf) }},
 		{"the batches in flight are forgotten", func(t tb) { checkWindow(t, planted.NeverWritten(planted.Has(sequencesSuffix))) }},
 	} {
 		t.Run(p.name, func(t *testing.T) {

@@ -222,12 +222,17 @@ func (v *view) locate(w *window, target kafka.Offset) (place, bool, error) {
 }
 
 // indexed returns the position in the last entry of the offset index for which ok holds, or 0. An entry that leads to no
-// batch of its offset marks the index as damaged, and the answer is 0, from where everything is found without an index.
+// batch of its offset marks the index as damaged, as does one that is gone, and the answer is 0, from where everything is found without
+// an index.
 func (v *view) indexed(w *window, ok func(entry []byte) bool) (int64, error) {
 	if v.damaged.Load() {
 		return 0, nil
 	}
 	entry, err := v.offset.floor(w, ok)
+	if lost(err) {
+		v.damaged.Store(true)
+		return 0, nil
+	}
 	if err != nil || entry == nil {
 		return 0, err
 	}
@@ -248,6 +253,12 @@ func (v *view) indexed(w *window, ok func(entry []byte) bool) (int64, error) {
 	}
 	v.damaged.Store(true)
 	return 0, nil
+}
+
+// lost tells whether an error is of an index file that has been removed or cut since it was opened: it is made anew from the log, and
+// no disk is at fault.
+func lost(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || notExist(err)
 }
 
 // limit returns the position where a read that begins with first has to end, and the offset that lies there.

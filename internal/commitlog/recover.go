@@ -121,8 +121,11 @@ func (l *Log) reindex(s *segment, size int64, next kafka.Offset, aborted int) (v
 // batches behind the last entry before it are walked. ok is false when no batch ends at from.
 func (r *recovery) enterActive(f *found, from kafka.Offset) (a *active, ok bool, err error) {
 	a = r.newActive(f.base)
-	a.allocated = r.cfg.Preallocate
+	a.allocated = r.cfg().Preallocate
 	a.log.mayExceed = !r.clean && f.log >= reserveFrom
+	if !r.clean && r.namesFound { // nor need what a killed process has cut off its files be gone for good
+		r.suspectIndexes(a, f)
+	}
 	defer func() {
 		if !ok {
 			_ = a.close()
@@ -147,7 +150,7 @@ func (r *recovery) enterActive(f *found, from kafka.Offset) (a *active, ok bool,
 		if err != nil {
 			return a, false, err
 		}
-		if a.next < from && !r.cfg.Preallocate {
+		if a.next < from && !r.cfg().Preallocate {
 			a.passEnd(f.log, from)
 		}
 		// Compaction may have left a gap at the end of a segment; the snapshot says that nothing else is missing.
@@ -225,7 +228,9 @@ func (a *active) unseal() {
 	}
 }
 
-// cutIndexes takes off the index files what a does not count, so that no later recovery takes it for good.
+// cutIndexes sees to it that what a does not count is taken off the index files, so that no later recovery takes it for good. Of
+// the offset and the time index that comes later, when a recovery point is to move past it or something is to be written there:
+// until then recovery begins where this one has begun, and counts no more. Most logs need not have these files opened.
 func (r *recovery) cutIndexes(a *active, f *found) error {
 	for _, x := range []struct {
 		f       *file
@@ -239,6 +244,10 @@ func (r *recovery) cutIndexes(a *active, f *found) error {
 		{a.txns, f.hasTxn, f.txn, int64(a.aborted) * txnWidth, false},
 	} {
 		create, cut := !x.exists && x.needed, x.exists && x.have != x.trusted
+		if cut && x.needed {
+			a.surplus = true
+			continue
+		}
 		if !create && !cut {
 			continue
 		}
@@ -250,6 +259,7 @@ func (r *recovery) cutIndexes(a *active, f *found) error {
 			r.touched = true
 		default:
 			err = x.f.truncate(x.trusted)
+			r.unsyncedAside = append(r.unsyncedAside, x.f)
 		}
 		if err != nil {
 			return err
@@ -260,12 +270,25 @@ func (r *recovery) cutIndexes(a *active, f *found) error {
 
 // settleNames makes the names durable that Open has found, before anything is changed that a snapshot vouches for: one whose
 // removal a power cut takes back must not find less than it was written for.
-func (r *recovery) settleNames() error {
-	if !r.namesFound {
+func (l *Log) settleNames() error {
+	if !l.namesFound {
 		return nil
 	}
-	r.namesFound = false
-	return r.fs.SyncDir(r.dir)
+	l.namesFound = false
+	return l.fs.SyncDir(l.dir)
+}
+
+// suspectIndexes has the index files of a segment synced that are there.
+func (l *Log) suspectIndexes(a *active, f *found) {
+	for _, x := range []struct {
+		f      *file
+		exists bool
+	}{{a.offsets, f.hasIndex}, {a.times, f.hasTime}, {a.txns, f.hasTxn}} {
+		if x.exists {
+			x.f.suspect()
+			l.unsyncedAside = append(l.unsyncedAside, x.f)
+		}
+	}
 }
 
 // trustIndexes finds how much of the index files is of batches below from, and moves a to the last indexed one.
@@ -380,6 +403,9 @@ func (r *recovery) scan(from kafka.Offset) error {
 		if !whole || next.base < r.logEnd || next.base > r.logEnd && next.base-f.base <= math.MaxInt32 {
 			return r.drop(i + 1)
 		}
+		if err := r.cutSurplus(a); err != nil {
+			return err
+		}
 		if err := a.seal(); err != nil {
 			return err
 		}
@@ -418,9 +444,27 @@ func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
 		return false, err
 	}
 	defer a.log.unpin()
-	s := scanner{f: h, pos: a.size, end: f.log}
+	s := scanner{f: h, pos: a.size, end: f.log, space: r.files.scanSpace()}
+	defer func() { r.files.releaseScan(s.space) }()
+	// After a sync that failed the system goes on showing what it could not write, and takes it for written. Only what is
+	// written again will the coming sync bring to the disk, if an earlier run of this node saw such a failure. So good, which
+	// lies before a.size, is written again, many batches at once.
+	var good []byte
+	rewrite := func() error {
+		if len(good) == 0 {
+			return nil
+		}
+		err := a.log.writeAt(good, a.size-int64(len(good)))
+		good = nil
+		return err
+	}
 	aborted := a.aborted
 	for s.pos < s.end {
+		if s.reads() {
+			if err := rewrite(); err != nil {
+				return false, err
+			}
+		}
 		b, err := s.next()
 		if err == nil {
 			err = b.VerifyCRC()
@@ -429,6 +473,11 @@ func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
 			r.logEnd < r.solid && b.NextOffset() > r.solid) { // a snapshot lies between two batches; the base offset has no CRC
 			err = fmt.Errorf("batch of offsets %d to %d where %d is next: %w", b.BaseOffset(), b.LastOffset(), r.logEnd, batch.ErrCorrupt)
 		}
+		if err != nil {
+			if err := rewrite(); err != nil {
+				return false, err
+			}
+		}
 		if (errors.Is(err, batch.ErrCorrupt) || errors.Is(err, batch.ErrShort)) && r.logEnd < r.solid {
 			if err := r.passDamage(a, &s, err); err != nil {
 				return false, err
@@ -436,7 +485,7 @@ func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
 			continue
 		}
 		if errors.Is(err, batch.ErrCorrupt) || errors.Is(err, batch.ErrShort) {
-			if r.cfg.Preallocate && s.zeros() {
+			if r.cfg().Preallocate && s.zeros() {
 				// Space that nothing was written to yet. If records should be here, the next segment's base tells.
 				return true, a.log.truncate(a.size)
 			}
@@ -461,13 +510,12 @@ func (r *recovery) scanSegment(a *active, f *found) (whole bool, err error) {
 		if err := r.flushIndexes(a, indexGroup); err != nil {
 			return false, err
 		}
-		// After a sync that failed the system goes on showing what it could not write, and takes it for written. Only what
-		// is written again will the coming sync bring to the disk, if an earlier run of this node saw such a failure.
-		if err := a.log.writeAt(b, a.size); err != nil {
-			return false, err
-		}
 		r.takeLocked(a, b, b.Size(), m, nowMs)
 		r.report.ScannedBytes += int64(b.Size())
+		good = s.before(len(good) + b.Size())
+	}
+	if err := rewrite(); err != nil {
+		return false, err
 	}
 	if a.aborted > aborted {
 		r.unsyncedAside = append(r.unsyncedAside, a.txns)
@@ -520,21 +568,12 @@ func (r *recovery) finish(o Options, checkpoint epochs) error {
 	r.logStart = min(max(o.LogStart, r.firstBaseLocked()), r.logEnd)
 	r.epochs = r.epochs.cutEnd(r.logEnd).cutStart(r.logStart)
 	r.epochsDirty = r.epochsDirty || !slices.Equal(r.epochs, checkpoint)
-	newest := kafka.Offset(-1)
-	for _, offset := range r.snapshots {
-		if offset <= r.logEnd {
-			newest = offset
-		}
-	}
 	// The one that the scan began at stays until the recovery point moves: should the process die before, it begins there again.
-	keep := func(offset kafka.Offset) bool { return offset == newest || offset == r.report.From }
-	err := r.removeSnapshotsLocked(func(offset kafka.Offset) bool {
-		return offset > r.logEnd || !keep(offset) && !r.isBaseLocked(offset)
-	})
+	err := r.removeSnapshotsLocked(func(offset kafka.Offset) bool { return offset != r.report.From && !r.isBaseLocked(offset) })
 	if err != nil {
 		return err
 	}
-	if err := r.removeSequencesLocked(func(offset kafka.Offset) bool { return offset > r.logEnd || !keep(offset) }); err != nil {
+	if err := r.removeSequencesLocked(func(offset kafka.Offset) bool { return offset != r.report.From }); err != nil {
 		return err
 	}
 	// What was read lies after the recovery point and is not known to be on disk, like what is appended from now on.
@@ -550,7 +589,8 @@ func (r *recovery) finish(o Options, checkpoint epochs) error {
 	}
 	if o.LogStart > r.logEnd {
 		r.logger.Warn("log ends before its log start and begins there anew", "logEnd", r.logEnd, "logStart", o.LogStart)
-		return r.truncateFullyLocked(o.LogStart)
+		_, err := r.truncateFullyLocked(o.LogStart)
+		return err
 	}
 	return nil
 }

@@ -66,8 +66,21 @@ func write(t tb, fs vfs.FS, path string, content []byte) {
 	}
 }
 
+// zeroed, garbled and longer are what becomes of a file's content.
+func zeroed(b []byte) []byte { return make([]byte, len(b)) }
+
+func garbled(b []byte) []byte {
+	for i := range b {
+		b[i] = byte(i*37 + 11)
+	}
+	return b
+}
+
+func longer(b []byte) []byte { return append(b, 1, 2, 3, 4, 5) }
+
 // TestDamagedSideFiles: every file but the log itself may be missing, empty, cut, zeroed or garbled. The log opens with
-// all its records, also by time, and the index files are as before when something had to look at them.
+// all its records, also by time, and the index files are as before when something had to look at them (KAFKA-1758, -2012, -13603,
+// -19407).
 func TestDamagedSideFiles(t *testing.T) {
 	mem, o, content := filled(t)
 	entries, err := mem.List(testDir)
@@ -113,14 +126,9 @@ func TestDamagedSideFiles(t *testing.T) {
 		"missing": nil,
 		"empty":   func([]byte) []byte { return []byte{} },
 		"cut":     func(b []byte) []byte { return b[:len(b)*2/3] },
-		"zeroed":  func(b []byte) []byte { return make([]byte, len(b)) },
-		"garbled": func(b []byte) []byte {
-			for i := range b {
-				b[i] = byte(i*37 + 11)
-			}
-			return b
-		},
-		"longer": func(b []byte) []byte { return append(b, 1, 2, 3, 4, 5) },
+		"zeroed":  zeroed,
+		"garbled": garbled,
+		"longer":  longer,
 	}
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name, logSuffix) {
@@ -132,8 +140,9 @@ func TestDamagedSideFiles(t *testing.T) {
 		}
 		damages["swapped with another log's"] = swapped(e.Name)
 		for damage, apply := range damages {
-			for _, clean := range []bool{true, false} {
-				what := fmt.Sprintf("%s %s, clean=%v", e.Name, damage, clean)
+			for i := range 4 {
+				clean, scrub := i%2 == 0, i < 2
+				what := fmt.Sprintf("%s %s, clean=%v, scrubbed=%v", e.Name, damage, clean, scrub)
 				disk := mem.KillClone()
 				path := filepath.Join(testDir, e.Name)
 				if apply == nil {
@@ -151,6 +160,11 @@ func TestDamagedSideFiles(t *testing.T) {
 				}
 				if got := readAll(t, l, 0); !bytes.Equal(got, content) {
 					t.Fatalf("%s: log holds %v", what, offsets(t, got))
+				}
+				if scrub {
+					if done, err := l.Scrub(unpaced); err != nil || len(done.Damage) > 0 {
+						t.Fatalf("%s: scrub: %+v, %v", what, done, err)
+					}
 				}
 				if got := answersOf(t, l); got != answers {
 					t.Fatalf("%s: answers\n%s\nwant\n%s", what, got, answers)
@@ -390,7 +404,7 @@ func TestPreallocatedIndexes(t *testing.T) {
 	}
 }
 
-// TestRetention: by time, by size and by log start, never past the high watermark.
+// TestRetention: by time, by size and by log start, never past the high watermark (KAFKA-5634).
 func TestRetention(t *testing.T) {
 	mem := vfs.NewMem()
 	c := smallConfig()
@@ -479,6 +493,222 @@ func TestRetention(t *testing.T) {
 		if strings.HasSuffix(e.Name, deletedSuffix) || strings.HasSuffix(e.Name, logSuffix) && e.Name != fileName(end, logSuffix) {
 			t.Errorf("%s is left", e.Name)
 		}
+	}
+}
+
+// TestRetentionPassesEmptySegments: a follower's log may begin with a segment that holds nothing, where the leader's first record lies
+// more than 2^31 behind its log start. It holds up nobody.
+func TestRetentionPassesEmptySegments(t *testing.T) {
+	c := smallConfig()
+	c.RetentionMs, c.RetentionBytes = -1, 2500
+	l, _ := mustOpen(t, testOptions(vfs.NewMem(), c))
+	defer l.Abandon()
+	first := int64(3) << 31
+	for i := range int64(100) {
+		if _, err := l.AppendFetched(records("f", 1, batch.BuildOptions{BaseOffset: first + i, LeaderEpoch: 1}, startMs+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := l.Segments(); all[0].SizeBytes != 0 || all[1].BaseOffset != first {
+		t.Fatalf("segments %v", all)
+	}
+	l.SetDeletionBound(l.LogEnd())
+	if deleted, err := l.Retain(time.UnixMilli(startMs)); err != nil || deleted < 3 || l.Size() > 2500+1000 {
+		t.Fatalf("%d segments deleted, %d bytes left: %v", deleted, l.Size(), err)
+	}
+}
+
+// TestRetentionByOddTimes: what decides is the largest timestamp of a segment, wherever in it and however it came about; one from the
+// future keeps its segment, and those behind it, until it has passed.
+func TestRetentionByOddTimes(t *testing.T) {
+	const day = 24 * 3600 * 1000
+	c := smallConfig()
+	c.RetentionMs = day
+	l, _ := mustOpen(t, testOptions(vfs.NewMem(), c))
+	defer l.Abandon()
+	put := func(timestamps ...int64) {
+		t.Helper()
+		for _, ts := range timestamps {
+			mustAppend(t, l, records(strings.Repeat("x", 100), 1, noOptions, ts))
+		}
+	}
+	put(startMs-3*day, 0, startMs-9*day, startMs-2*day, 1) // backwards, and from 1970
+	old := l.LogEnd()
+	put(startMs-3*day, startMs+2*day, startMs-3*day, startMs-3*day, startMs-3*day)
+	future := l.LogEnd()
+	put(startMs-5*day, startMs-5*day, startMs-5*day, startMs-5*day, startMs-5*day, startMs-5*day)
+	l.SetDeletionBound(l.LogEnd())
+	if len(l.Segments()) != 4 || l.Segments()[1].BaseOffset != old || l.Segments()[2].BaseOffset != future {
+		t.Fatalf("segments %v, want the cuts at %d and %d", l.Segments(), old, future)
+	}
+	retain := func(now, start int64) {
+		t.Helper()
+		if _, err := l.Retain(time.UnixMilli(now)); err != nil || l.LogStart() != start {
+			t.Fatalf("log start %d at %+d days, want %d: %v", l.LogStart(), (now-startMs)/day, start, err)
+		}
+	}
+	retain(startMs-1-day, 0)
+	retain(startMs, old)
+	retain(startMs+3*day, old)
+	retain(startMs+3*day+1, l.LogEnd())
+}
+
+// TestRetentionOnAFullDisk: a damaged index that cannot be made anew for lack of space keeps nobody from making some.
+func TestRetentionOnAFullDisk(t *testing.T) {
+	mem, o, _ := filled(t)
+	fs := vfs.NewInject(mem)
+	l, _ := mustOpen(t, o.on(fs))
+	defer l.Abandon()
+	l.SetDeletionBound(l.LogEnd())
+	l.sealed[len(l.sealed)-1].damaged.Store(true)
+	fs.SetRules(vfs.OnOp(vfs.OpCreate, "", syscall.ENOSPC), vfs.OnOp(vfs.OpWrite, "", syscall.ENOSPC))
+	c := l.Config()
+	c.RetentionBytes = l.Size() - 2000
+	l.SetConfig(c)
+	if deleted, err := l.Retain(time.UnixMilli(startMs)); deleted == 0 || !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("%d segments deleted: %v", deleted, err)
+	}
+	fs.SetRules()
+	if _, err := l.Retain(time.UnixMilli(startMs)); err != nil || l.sealed[len(l.sealed)-1].damaged.Load() {
+		t.Fatalf("with space again: %v", err)
+	}
+}
+
+// TestIndexLostWhileRunning: an index file that somebody removes or cuts under the node costs its index, not the disk.
+func TestIndexLostWhileRunning(t *testing.T) {
+	mem, o, content := filled(t)
+	l, _ := mustOpen(t, o.on(mem.KillClone()))
+	answers, segments := answersOf(t, l), l.Segments()
+	l.Abandon()
+	entries, err := mem.List(testDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	active := fileName(segments[len(segments)-1].BaseOffset, "")
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name, "index") || strings.HasPrefix(e.Name, active) || e.Size == 0 {
+			continue
+		}
+		for i := range 6 {
+			left, scanned := []int64{-1, 0, e.Size / 2}[i/2], i%2 == 0 // by this run, which vouches for batches and not for files
+			what := fmt.Sprintf("%s with %d bytes left of %d, scanned=%v", e.Name, left, e.Size, scanned)
+			disk := mem.KillClone()
+			o := o.on(disk)
+			if scanned {
+				o.RecoveryPoint = 0
+			}
+			l, _ := mustOpen(t, o)
+			path := filepath.Join(testDir, e.Name)
+			if left < 0 {
+				err = disk.Remove(path)
+			} else {
+				err = vfs.WriteFileAtomic(disk, path, make([]byte, left))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := answersOf(t, l); got != answers {
+				t.Fatalf("%s: answers\n%s\nwant\n%s", what, got, answers)
+			}
+			if got := readAll(t, l, 0); !bytes.Equal(got, content) {
+				t.Fatalf("%s: log holds %v", what, offsets(t, got))
+			}
+			if _, err := l.Retain(time.UnixMilli(startMs)); err != nil {
+				t.Fatalf("%s: retain: %v", what, err)
+			}
+			if done, err := l.Scrub(unpaced); err != nil || len(done.Damage) > 0 {
+				t.Fatalf("%s: scrub: %+v, %v", what, done, err)
+			}
+			if _, err := l.Retain(time.UnixMilli(startMs)); err != nil {
+				t.Fatalf("%s: retain: %v", what, err)
+			}
+			if err := l.Close(); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			checkIndexes(t, disk, o.Config, what)
+		}
+	}
+}
+
+// TestActiveIndexIsMadeAnew: a damaged index of the active segment, without which each read goes through all of it, is given up too.
+func TestActiveIndexIsMadeAnew(t *testing.T) {
+	mem := vfs.NewMem()
+	c := smallConfig()
+	c.SegmentBytes = 100_000
+	o := testOptions(mem, c)
+	l, _ := mustOpen(t, o)
+	for i := range int64(60) {
+		mustAppend(t, l, records("r", 3, noOptions, startMs+10*i))
+	}
+	want := readAll(t, l, 0)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(testDir, fileName(0, indexSuffix))
+	index, err := vfs.ReadFile(mem, path)
+	if err != nil || len(index) < 10*offsetWidth {
+		t.Fatalf("%d bytes, %v", len(index), err)
+	}
+	for e := index[:len(index)-2*offsetWidth]; len(e) > 0; e = e[offsetWidth:] {
+		e[7]++ // one position too far
+	}
+	write(t, mem, path, index)
+	o = o.on(mem)
+	o.Clean, o.RecoveryPoint = true, l.RecoveryPoint()
+	l, _ = mustOpen(t, o)
+	read := func() {
+		t.Helper()
+		r, err := l.Read(90, ReadOptions{MaxBytes: 1, UpTo: l.LogEnd(), AtLeastOne: true})
+		if err != nil || r.FirstBatchOffset != 90 {
+			t.Fatalf("read at 90: %+v, %v", r, err)
+		}
+		r.Region.Release()
+	}
+	read()
+	if !l.active.damaged.Load() {
+		t.Fatal("the index does not count as damaged")
+	}
+	if deleted, err := l.Retain(time.UnixMilli(startMs)); err != nil || deleted != 0 {
+		t.Fatalf("%d segments deleted: %v", deleted, err)
+	}
+	for i := range len(l.Bounds().sealed) + 1 {
+		if v := l.Bounds().view(i); v.damaged.Load() {
+			t.Errorf("the index of segment %d still counts as damaged", v.base)
+		}
+	}
+	read()
+	if got := readAll(t, l, 0); !bytes.Equal(got, want) {
+		t.Fatalf("the log holds %v", offsets(t, got))
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	checkIndexes(t, mem, c, "at the end")
+}
+
+// TestRetentionWaitsForTheRecoveryPoint: on a disk too full for it to move, segments above it stay: the state of their producers is
+// nowhere else.
+func TestRetentionWaitsForTheRecoveryPoint(t *testing.T) {
+	mem := vfs.NewMem()
+	fs := vfs.NewInject(mem)
+	w := newWorld(t, mem, fs, smallConfig())
+	w.reopen(false)
+	for range 40 {
+		w.append(1, 2, false)
+	}
+	l := w.l
+	defer l.Abandon()
+	l.SetDeletionBound(l.LogEnd())
+	c := l.Config()
+	c.RetentionBytes = 1500
+	l.SetConfig(c)
+	fs.SetRules(vfs.OnOp(vfs.OpCreate, "", syscall.ENOSPC))
+	if deleted, err := l.Retain(time.UnixMilli(startMs)); err != nil || l.LogStart() > l.RecoveryPoint() {
+		t.Fatalf("%d segments deleted up to %d, recovery point %d: %v", deleted, l.LogStart(), l.RecoveryPoint(), err)
+	}
+	fs.SetRules()
+	if deleted, err := l.Retain(time.UnixMilli(startMs)); err != nil || deleted == 0 || l.LogStart() > l.RecoveryPoint() {
+		t.Fatalf("with space again %d segments deleted up to %d, recovery point %d: %v", deleted, l.LogStart(), l.RecoveryPoint(), err)
 	}
 }
 
@@ -610,6 +840,134 @@ func TestPowerCutDuringRetention(t *testing.T) {
 			t.Fatalf("cut %d: the log ends at %d, %d was synced", i, again.LogEnd(), end)
 		}
 		again.Abandon()
+	}
+	l.Abandon()
+}
+
+// TestIndexBeyondTheLog: what a crash has left in the index files beyond the records costs an unclean start nothing, as many of
+// them as there are, and is gone before a recovery point vouches for them.
+func TestIndexBeyondTheLog(t *testing.T) {
+	mem := vfs.NewMem()
+	c := smallConfig()
+	c.SegmentBytes, c.MaxIndexBytes = 1_000_000, 1<<20
+	l, _ := mustOpen(t, testOptions(mem, c))
+	for i := range int64(300) {
+		mustAppend(t, l, records("lost", 3, noOptions, startMs+i))
+	}
+	l.Abandon()
+	lost := allBatches(t, mem)[40]
+	f, err := mem.Open(lost.path, vfs.Write)
+	must(t, err)
+	must(t, f.Truncate(int64(lost.pos)))
+	must(t, f.Close())
+	index := func(suffix string) []byte {
+		t.Helper()
+		content, err := vfs.ReadFile(mem, filepath.Join(testDir, fileName(0, suffix)))
+		must(t, err)
+		return bytes.TrimRight(content, "\x00")
+	}
+	if n := len(index(indexSuffix)) / offsetWidth; n < 100 {
+		t.Fatalf("%d entries lie in the index of 40 batches", n)
+	}
+
+	for i := range int64(3) {
+		disk := vfs.NewInject(mem)
+		disk.SetRules(func(op vfs.Op) error {
+			if strings.HasSuffix(op.Path, "index") {
+				t.Errorf("start %d: %v", i, op)
+			}
+			return nil
+		})
+		o := testOptions(disk, c)
+		o.DeferSync = true
+		l, _ = mustOpen(t, o)
+		for j := range int64(10) {
+			mustAppend(t, l, records("new", 1, noOptions, startMs+1000*i+j))
+		}
+		l.Abandon()
+	}
+
+	l, _ = mustOpen(t, testOptions(mem, c))
+	must(t, l.AdvanceRecoveryPoint())
+	if n, want := len(index(indexSuffix)), l.active.offset.count()*offsetWidth; n > want || n < want-offsetWidth+1 {
+		t.Errorf("the index holds %d bytes, of %d batches", n, want/offsetWidth)
+	}
+	if n, want := len(index(timeIndexSuffix)), l.active.time.count()*timeWidth; n > want || n < want-timeWidth+1 {
+		t.Errorf("the time index holds %d bytes, of %d entries", n, want/timeWidth)
+	}
+	want := readAll(t, l, 0)
+	o := testOptions(mem, c)
+	o.RecoveryPoint = l.RecoveryPoint()
+	l.Abandon()
+	l, recovery := mustOpen(t, o)
+	if got := readAll(t, l, 0); !bytes.Equal(got, want) || recovery.ScannedBytes != 0 {
+		t.Errorf("%d bytes were read, the log holds %v", recovery.ScannedBytes, offsets(t, got))
+	}
+	must(t, l.Close())
+	checkIndexes(t, mem, c, "at the end")
+}
+
+// TestUnfinishedCheckpoint: a checkpoint that was being written when the process died is removed, and makes no sync necessary: thousands
+// of logs may have one, when the recovery points of all are moved.
+func TestUnfinishedCheckpoint(t *testing.T) {
+	mem := vfs.NewMem()
+	l, _ := mustOpen(t, testOptions(mem, DefaultConfig()))
+	mustAppend(t, l, records("r", 7, noOptions, startMs))
+	l.Abandon()
+	left := filepath.Join(testDir, epochsName+tmpSuffix)
+	f, err := mem.Open(left, vfs.Write|vfs.Create)
+	must(t, err)
+	_, err = f.WriteAt([]byte("0\n1\n0 "), 0)
+	must(t, err)
+	must(t, f.Close())
+	log := vfs.NewLog(mem, nil)
+	o := testOptions(log, DefaultConfig())
+	o.DeferSync, o.NamesDurable = true, true
+	l, _ = mustOpen(t, o)
+	if n := log.Count(vfs.OpSyncData) + log.Count(vfs.OpSync) + log.Count(vfs.OpSyncDir); n != 0 {
+		t.Errorf("%d syncs", n)
+	}
+	if _, err := mem.Stat(left); !notExist(err) {
+		t.Errorf("%s: %v", left, err)
+	}
+	must(t, l.Close())
+}
+
+// TestRecoveryWritesAgainAtOnce: what recovery has read is written again in pieces as large as those that were read, not a batch at a
+// time, and not what is damaged.
+func TestRecoveryWritesAgainAtOnce(t *testing.T) {
+	mem := vfs.NewMem()
+	c := DefaultConfig()
+	l, _ := mustOpen(t, testOptions(mem, c))
+	for l.Size() < 3*scanBytes {
+		mustAppend(t, l, records("r", 7, noOptions, startMs))
+	}
+	want := readAll(t, l, 0)
+	size := l.Size()
+	l.Abandon()
+	path := filepath.Join(testDir, fileName(0, logSuffix))
+	f, err := mem.Open(path, vfs.Write)
+	must(t, err)
+	_, err = f.WriteAt([]byte("the beginning of a batch that was not written to its end, and so is none"), size)
+	must(t, err)
+	must(t, f.Close())
+	disk := vfs.NewInject(mem)
+	writes, next := 0, int64(0)
+	disk.SetRules(func(op vfs.Op) error {
+		if op.Kind == vfs.OpWrite && op.Path == path {
+			if op.Off != next {
+				t.Errorf("write at %d, what comes next is at %d", op.Off, next)
+			}
+			writes, next = writes+1, op.Off+op.Len
+		}
+		return nil
+	})
+	l, _ = mustOpen(t, testOptions(disk, c))
+	if writes > 5 || next != size {
+		t.Errorf("%d writes up to %d, the log has %d bytes", writes, next, size)
+	}
+	if got := readAll(t, l, 0); !bytes.Equal(got, want) {
+		t.Error("other bytes than before")
 	}
 	l.Abandon()
 }

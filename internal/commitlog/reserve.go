@@ -46,11 +46,11 @@ func (f *file) reserveAhead(size, end, limit int64) {
 	if err == nil {
 		err = h.Reserve(size, to-size)
 	}
+	if h != nil {
+		defer f.unpin()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if h != nil {
-		f.unpinLocked()
-	}
 	f.mayExceed = true // also after an error: a part may have been set aside
 	if err != nil {
 		// Not here or not now: nobody tries again before somebody has looked at the disk.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -45,7 +46,7 @@ func (l *Log) raiseLogStartLocked(to kafka.Offset) {
 }
 
 // Retain deletes the segments that retention.ms, retention.bytes or the log start release, oldest first and only below
-// the deletion bound, and repairs damaged indexes of sealed segments. The files are renamed now and removed by
+// the deletion bound, and makes damaged indexes anew. The files are renamed now and removed by
 // DeletePending. It returns how many segments were deleted. Mirrors UnifiedLog.deleteOldSegments.
 func (l *Log) Retain(now time.Time) (deleted int, err error) {
 	l.reshape.Lock()
@@ -55,36 +56,44 @@ func (l *Log) Retain(now time.Time) (deleted int, err error) {
 	if err := l.usableLocked(); err != nil {
 		return 0, err
 	}
-	if err := l.repairLocked(); err != nil {
-		return 0, fmt.Errorf("repair indexes of %s: %w", l.tp, err)
-	}
-	n, end, err := l.releasedLocked(now)
+	n, end, err := l.releasedLocked(now, l.logEnd)
 	if err == nil && n > 0 && end > l.recoveryPoint {
 		// What the records left behind, the producers' state, must be on disk before they go. The sync waits without
-		// the lock, so look again afterwards.
+		// the lock, so look again afterwards. On a full disk it may have left the recovery point where it was.
 		if err = l.syncUnlocked(true); err == nil {
-			n, _, err = l.releasedLocked(now)
+			n, _, err = l.releasedLocked(now, l.recoveryPoint)
 		}
 	}
 	if err == nil && n > 0 {
-		deleted, err = l.deleteUnlocked(n, now)
+		deleted, err = l.deleteUnlocked(n)
 	}
 	if err != nil {
 		return deleted, fmt.Errorf("apply retention to %s: %w", l.tp, err)
 	}
+	// Last, because a full disk has no room for an index: what is deleted makes some.
+	if l.active.damaged.Load() && l.active.size > 0 {
+		err = l.rollLocked(l.logEnd) // to where indexes are made anew
+		l.publishLocked()
+	}
+	if err == nil {
+		err = l.repairLocked()
+	}
+	if err != nil {
+		return deleted, fmt.Errorf("repair indexes of %s: %w", l.tp, err)
+	}
 	return deleted, nil
 }
 
-// releasedLocked returns how many segments from the first on may go, and where the last of them ends.
-func (l *Log) releasedLocked(now time.Time) (n int, end kafka.Offset, err error) {
+// releasedLocked returns how many segments from the first on may go, none that ends above a bound, and where the last of them ends.
+func (l *Log) releasedLocked(now time.Time, bound kafka.Offset) (n int, end kafka.Offset, err error) {
 	w := l.files.window()
 	defer l.files.release(w)
-	bound := min(l.deletionBound.Load(), l.logEnd)
+	bound = min(bound, l.deletionBound.Load())
 	size := l.active.size
 	for i := range l.sealed {
 		size += l.sealed[i].size
 	}
-	excess := size - l.cfg.RetentionBytes
+	excess := size - l.cfg().RetentionBytes
 	for ; n <= len(l.sealed); n++ {
 		sealed := n < len(l.sealed)
 		v, vEnd := &l.active.view, l.logEnd
@@ -95,15 +104,15 @@ func (l *Log) releasedLocked(now time.Time) (n int, end kafka.Offset, err error)
 			break
 		}
 		release := vEnd <= l.logStart && sealed
-		if l.cfg.Delete && !release && l.cfg.RetentionMs >= 0 {
+		if l.cfg().Delete && !release && l.cfg().RetentionMs >= 0 {
 			newest, err := l.newestMs(v, w, sealed)
 			if err != nil {
 				return 0, 0, err
 			}
-			release = now.UnixMilli()-newest > l.cfg.RetentionMs
+			release = now.UnixMilli()-newest > l.cfg().RetentionMs
 		}
-		if l.cfg.Delete && !release && l.cfg.RetentionBytes >= 0 {
-			release = excess >= v.size && v.size > 0
+		if l.cfg().Delete && !release && l.cfg().RetentionBytes >= 0 {
+			release = excess >= v.size
 		}
 		if !release {
 			break
@@ -129,7 +138,7 @@ func (l *Log) newestMs(v *view, w *window, sealed bool) (int64, error) {
 //
 // What precedes a deletion is durable before it begins. A power cut that keeps some renames and loses others would leave
 // a hole, and recovery cuts a log at a hole, with all that was acked behind it.
-func (l *Log) deleteUnlocked(n int, now time.Time) (deleted int, err error) {
+func (l *Log) deleteUnlocked(n int) (deleted int, err error) {
 	if n > len(l.sealed) {
 		if err := l.rollLocked(l.logEnd); err != nil {
 			return 0, err
@@ -143,14 +152,14 @@ func (l *Log) deleteUnlocked(n int, now time.Time) (deleted int, err error) {
 		if truncations != l.truncations {
 			break // the log has lost its end meanwhile, and perhaps these segments
 		}
-		if err := l.deleteFirstLocked(now); err != nil {
+		if err := l.deleteFirstLocked(); err != nil {
 			return deleted, err
 		}
 	}
 	return deleted, nil
 }
 
-func (l *Log) deleteFirstLocked(now time.Time) error {
+func (l *Log) deleteFirstLocked() error {
 	v := l.sealed[0]
 	l.sealed = l.sealed[1:]
 	l.raiseLogStartLocked(l.firstBaseLocked())
@@ -159,7 +168,7 @@ func (l *Log) deleteFirstLocked(now time.Time) error {
 	if err := l.markDeletedLocked(v.segment, v.aborted > 0); err != nil {
 		return err
 	}
-	return l.deleteSnapshotLocked(v.base, now)
+	return l.deleteLocked(l.forgetSnapshotLocked(v.base))
 }
 
 // syncNamesUnlocked makes the names in the log's folder durable. It is called with Log.mu held, and lets go of it meanwhile.
@@ -181,42 +190,53 @@ func (l *Log) syncNamesUnlocked() error {
 	return err
 }
 
-// markDeletedLocked renames a segment's files; DeletePending removes them. A missing file is no error: an earlier try may
-// have got so far.
+// markDeletedLocked renames a segment's files and ends their use; Regions go on reading. hasTxns says that it has a transaction
+// index.
 func (l *Log) markDeletedLocked(s *segment, hasTxns bool) error {
-	var errs []error
-	s.each(func(f *file, suffix string) {
-		if suffix == txnIndexSuffix && !hasTxns {
-			errs = append(errs, f.close())
-			return
-		}
-		errs = append(errs, l.markFileDeleted(f))
-	})
 	l.names++
-	return errors.Join(errs...)
+	return errors.Join(l.deleteLocked(s.files(hasTxns)), s.close())
 }
 
-func (l *Log) markFileDeleted(f *file) error {
-	err := f.rename(f.name() + deletedSuffix)
-	if err != nil && !notExist(err) {
-		return err
-	}
-	if err := f.close(); err != nil { // Regions go on reading
-		return err
-	}
-	if err == nil {
-		l.deleted = append(l.deleted, deletedFile{f: f, at: l.now()})
-	}
-	return nil
+// deleteLocked renames files for DeletePending.
+func (l *Log) deleteLocked(files []*file) error {
+	renamed, err := renameDeleted(files)
+	l.removeLaterLocked(renamed)
+	return err
 }
 
-func (l *Log) deleteSnapshotLocked(offset kafka.Offset, now time.Time) error {
+// renameDeleted gives files the names of deleted ones, and returns those that have them now. That one is missing is no error: an
+// earlier try may have got so far. On a full disk they go at once.
+func renameDeleted(files []*file) (renamed []*file, err error) {
+	var errs []error
+	for _, f := range files {
+		err := f.rename(f.name() + deletedSuffix)
+		switch {
+		case err == nil:
+			renamed = append(renamed, f)
+		case errors.Is(err, syscall.ENOSPC): // the folder has no room for a longer name
+			err = f.remove()
+		}
+		errs = append(errs, ignoreNotExist(err))
+	}
+	return renamed, errors.Join(errs...)
+}
+
+// removeLaterLocked leaves renamed files to DeletePending.
+func (l *Log) removeLaterLocked(renamed []*file) {
+	now := l.now()
+	for _, f := range renamed {
+		l.deleted = append(l.deleted, deletedFile{f: f, at: now})
+	}
+}
+
+// forgetSnapshotLocked takes a snapshot off the list, if there is one, and returns its file.
+func (l *Log) forgetSnapshotLocked(offset kafka.Offset) []*file {
 	i, found := slices.BinarySearch(l.snapshots, offset)
 	if !found {
 		return nil
 	}
 	l.snapshots = slices.Delete(l.snapshots, i, i+1)
-	return l.markFileDeleted(l.files.file(l.snapshotPath(offset)))
+	return []*file{l.files.file(l.snapshotPath(offset))}
 }
 
 // DeletePending removes the renamed files for which file.delete.delay.ms is over, and returns how many are left.
@@ -228,7 +248,7 @@ func (l *Log) DeletePending(now time.Time) (left int, err error) {
 	}
 	var errs []error
 	l.deleted = slices.DeleteFunc(l.deleted, func(d deletedFile) bool {
-		if now.Sub(d.at).Milliseconds() < l.cfg.FileDeleteDelayMs {
+		if now.Sub(d.at).Milliseconds() < l.cfg().FileDeleteDelayMs {
 			return false
 		}
 		err := d.f.remove()

@@ -18,8 +18,8 @@ func (l *Log) rollDueLocked(r run, nowMs int64) bool {
 	if a.firstTimestamp >= 0 {
 		waited = r.maxTimestamp - a.firstTimestamp
 	}
-	return a.size+int64(len(r.bytes)) > int64(l.cfg.SegmentBytes) ||
-		waited > l.cfg.segmentMs()-a.jitterMs ||
+	return a.size+int64(len(r.bytes)) > int64(l.cfg().SegmentBytes) ||
+		waited > l.cfg().segmentMs()-a.jitterMs ||
 		a.offset.count() >= l.maxEntries(offsetWidth) || a.time.count() >= l.maxEntries(timeWidth)-1 ||
 		!a.fits(r.last)
 }
@@ -40,6 +40,9 @@ func (l *Log) rollLocked(base kafka.Offset) error {
 	}
 	next := l.newActive(base)
 	if err := l.create(next); err != nil {
+		return errors.Join(err, l.discard(next))
+	}
+	if err := l.cutSurplus(old); err != nil {
 		return errors.Join(err, l.discard(next))
 	}
 	if err := old.seal(); err != nil {

@@ -17,7 +17,8 @@ type scanner struct {
 	pos, end int64
 	chunk    int    // how much to read at once, 0 = scanBytes
 	buf      []byte // what was read and not handed out yet; it lies at pos
-	space    []byte
+	space    []byte // memory, what was read last at its start
+	read     int    // how much that is, what was handed out of it included
 }
 
 const scanBytes = 256 << 10
@@ -53,6 +54,21 @@ func (s *scanner) next() (batch.Batch, error) {
 	return b, nil
 }
 
+// reads tells whether next will read from the file, over what it has handed out before.
+func (s *scanner) reads() bool {
+	if len(s.buf) < batch.PeekSize {
+		return true
+	}
+	size, _, _, err := batch.PeekHeader(s.buf)
+	return err == nil && size > len(s.buf)
+}
+
+// before returns the last n bytes that were handed out, all of them since the last read.
+func (s *scanner) before(n int) []byte {
+	at := s.read - len(s.buf)
+	return s.space[at-n : at]
+}
+
 // zeros tells whether the place of the next header holds nothing but zeros.
 func (s *scanner) zeros() bool {
 	for _, b := range s.buf[:min(len(s.buf), batch.HeaderSize)] {
@@ -77,7 +93,8 @@ func (s *scanner) fill(n int) error {
 	}
 	have := copy(s.space, s.buf)
 	got, err := s.f.ReadAt(s.space[have:want], s.pos+int64(have))
-	s.buf = s.space[:have+got]
+	s.read = have + got
+	s.buf = s.space[:s.read]
 	if len(s.buf) < n {
 		if err == nil || err == io.EOF {
 			return batch.ErrShort

@@ -30,8 +30,10 @@ type segment struct {
 	// txnsChecked says that the transaction index was compared with the batches, or made from them, by this run.
 	txnsChecked atomic.Bool
 	txnsBad     atomic.Bool // and does not belong to them
-	// maxTime is the largest timestamp of a sealed segment, once somebody has asked.
-	maxTime atomic.Pointer[TimestampOffset]
+	// maxTime is the largest timestamp of a sealed segment, and firstTime that of its first batch, once somebody has asked: whoever
+	// looks at all logs now and then opens no files for it.
+	maxTime   atomic.Pointer[TimestampOffset]
+	firstTime atomic.Pointer[int64]
 }
 
 // TimestampOffset is a record's timestamp and offset, and the leader epoch it was written in, -1 if unknown. A Timestamp
@@ -66,6 +68,7 @@ type active struct {
 	hasSeal        bool  // the last time index entry is that of a clean stop, and goes with the next append
 	beforeSeal     int64 // lastEntryTime without it
 	extended       bool  // the index files have their full size
+	surplus        bool  // the index files may hold more than counts, from before a crash
 	allocated      bool  // the log file may be longer than size
 }
 
@@ -82,6 +85,15 @@ func (s *segment) each(f func(*file, string)) {
 	f(s.offsets, indexSuffix)
 	f(s.times, timeIndexSuffix)
 	f(s.txns, txnIndexSuffix)
+}
+
+// files returns the files that the segment has on disk.
+func (s *segment) files(hasTxns bool) []*file {
+	all := []*file{s.log, s.offsets, s.times}
+	if hasTxns {
+		all = append(all, s.txns)
+	}
+	return all
 }
 
 func (s *segment) close() error {
@@ -112,7 +124,7 @@ func (l *Log) newActive(base kafka.Offset) *active {
 
 // jitter returns what to subtract from segment.ms so that many partitions do not roll at the same moment.
 func (l *Log) jitter() int64 {
-	bound := min(l.cfg.SegmentJitterMs, l.cfg.SegmentMs)
+	bound := min(l.cfg().SegmentJitterMs, l.cfg().SegmentMs)
 	if bound <= 0 {
 		return 0
 	}
@@ -131,9 +143,9 @@ func (l *Log) create(a *active) error {
 			f.nothingYet()
 		}
 	}
-	if l.cfg.Preallocate {
+	if l.cfg().Preallocate {
 		a.allocated = true
-		if err := a.log.change(allocate(int64(l.cfg.SegmentBytes))); err != nil {
+		if err := a.log.change(allocate(int64(l.cfg().SegmentBytes))); err != nil {
 			return err
 		}
 	}
@@ -163,10 +175,10 @@ func (l *Log) extend(a *active) error {
 	return nil
 }
 
-func (l *Log) maxEntries(width int) int { return l.cfg.maxEntries(width) }
+func (l *Log) maxEntries(width int) int { return l.cfg().maxEntries(width) }
 
 // note takes a batch that lies at the end of the segment into the indexes and the view.
-func (l *Log) note(a *active, b batch.Batch, sizeBytes int) { a.note(&l.cfg, b, sizeBytes) }
+func (l *Log) note(a *active, b batch.Batch, sizeBytes int) { a.note(l.cfg(), b, sizeBytes) }
 
 // note is the same function for a batch just appended, for one found by recovery and for one that compaction leaves, so
 // all make the same index files. A batch that compaction has emptied has no timestamp. Mirrors LogSegment.append.
@@ -200,10 +212,14 @@ func (a *active) noteTime() {
 
 // flushIndexes writes index entries that are in memory only, if there are at least so many.
 func (l *Log) flushIndexes(a *active, atLeast int) error {
-	if len(a.offset.tail) < atLeast*offsetWidth || len(a.offset.tail) == 0 && len(a.time.tail) == 0 {
+	nothing := len(a.offset.tail) == 0 && len(a.time.tail) == 0
+	if len(a.offset.tail) < atLeast*offsetWidth || nothing && !a.surplus {
 		return nil
 	}
 	l.noteIndexes(a)
+	if err := l.cutSurplus(a); err != nil || nothing {
+		return err
+	}
 	if err := l.extend(a); err != nil {
 		return err
 	}
@@ -211,6 +227,23 @@ func (l *Log) flushIndexes(a *active, atLeast int) error {
 		return err
 	}
 	return a.time.flush()
+}
+
+// cutSurplus takes off the index files what does not count. It comes before a recovery point moves past that.
+func (l *Log) cutSurplus(a *active) error {
+	if !a.surplus {
+		return nil
+	}
+	if err := l.settleNames(); err != nil {
+		return err
+	}
+	for _, x := range []*index{&a.offset, &a.time} {
+		if err := x.f.truncate(int64(x.written) * int64(x.width)); err != nil {
+			return err
+		}
+	}
+	a.surplus = false
+	return nil
 }
 
 // seal ends the writing to the segment: its last timestamp goes into the time index and its files get their real size.
@@ -259,4 +292,26 @@ func (v *view) maxTimestamp(w *window, sealed bool) (TimestampOffset, error) {
 	}
 	v.maxTime.Store(&found)
 	return found, nil
+}
+
+// firstTimestamp returns the largest timestamp of the first batch of a sealed segment, -1 if it has none.
+func (v *view) firstTimestamp(w *window) (int64, error) {
+	if known := v.firstTime.Load(); known != nil {
+		return *known, nil
+	}
+	first, err := v.readFirstTimestamp(w)
+	if err == nil {
+		v.firstTime.Store(&first)
+	}
+	return first, err
+}
+
+// readFirstTimestamp is firstTimestamp of any segment.
+func (v *view) readFirstTimestamp(w *window) (int64, error) {
+	first := batch.NoTimestamp
+	err := v.walk(w, 0, func(h batch.Batch, _, _ int64) (bool, error) {
+		first = h.MaxTimestamp()
+		return false, nil
+	})
+	return first, err
 }

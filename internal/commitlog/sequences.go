@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
+	"slices"
 
 	"moldau/internal/kafka"
 	"moldau/internal/vfs"
@@ -95,6 +96,9 @@ func (l *Log) sequencesPath(offset kafka.Offset) string {
 // loadSequencesLocked completes the producers' state as the snapshot at offset has it. Without the file only the last
 // batches are known, as in Kafka.
 func (l *Log) loadSequencesLocked(offset kafka.Offset) error {
+	if !slices.Contains(l.sequences, offset) {
+		return nil
+	}
 	b, err := vfs.ReadFile(l.fs, l.sequencesPath(offset))
 	if notExist(err) {
 		return nil

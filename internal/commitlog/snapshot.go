@@ -103,33 +103,43 @@ func (l *Log) holdSnapshotLocked() {
 }
 
 // writeSnapshotsLocked writes the held snapshots up to an offset, and returns their open files, which have to be synced
-// and closed.
+// and closed. After an error none of them is there, and all are held.
 func (l *Log) writeSnapshotsLocked(upTo kafka.Offset) (files []vfs.File, err error) {
+	var paths []string
 	write := func(path string, content []byte) error {
 		f, err := l.fs.Open(path, vfs.Create|vfs.Truncate)
 		if err != nil {
 			return err
 		}
-		files = append(files, f)
+		files, paths = append(files, f), append(paths, path)
 		_, err = f.WriteAt(content, 0)
 		return err
 	}
-	for len(l.held) > 0 && l.held[0].offset <= upTo {
-		h := l.held[0]
+	n := 0
+	for ; n < len(l.held) && l.held[n].offset <= upTo && err == nil; n++ {
+		h := l.held[n]
 		if h.offset == upTo && h.sequences != nil { // recovery begins here; the others are only for Kafka and for truncations
-			if err := write(l.sequencesPath(h.offset), h.sequences); err != nil {
-				return files, err
-			}
+			err = write(l.sequencesPath(h.offset), h.sequences)
+		}
+		if err == nil {
+			err = write(l.snapshotPath(h.offset), h.content)
+		}
+	}
+	if err != nil {
+		for i, f := range files {
+			err = errors.Join(err, f.Close(), l.fs.Remove(paths[i]))
+		}
+		return nil, err
+	}
+	for _, h := range l.held[:n] {
+		if h.offset == upTo && h.sequences != nil {
 			l.sequences = append(l.sequences, h.offset)
 		}
-		if err := write(l.snapshotPath(h.offset), h.content); err != nil {
-			return files, err
-		}
-		l.held = l.held[1:]
 		if i, found := slices.BinarySearch(l.snapshots, h.offset); !found {
 			l.snapshots = slices.Insert(l.snapshots, i, h.offset)
 		}
 	}
+	l.held = l.held[n:]
 	return files, nil
 }
 

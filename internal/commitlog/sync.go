@@ -25,7 +25,8 @@ type Flush struct {
 	dir         string
 	syncNames   bool // in dir, as many changes as names counts
 	names       int
-	newFolder   bool // dir's own name, and the topic id in it, are not durable either
+	newFolder   bool     // dir's own name, and the topic id in it, are not durable either
+	standsOn    []string // snapshots that were there before
 	// recovery says that all is prepared for the recovery point to move to end; epochs that a new checkpoint of them lies
 	// beside the old one, to take its place; promised that the snapshots are written.
 	recovery, epochs, promised bool
@@ -101,15 +102,18 @@ func (l *Log) syncUnlocked(recovery bool) error {
 	}
 	for {
 		snapshots, more, err := l.promiseLocked(f)
-		if !more && err == nil {
+		switch {
+		case err != nil:
+			return l.unpromisedLocked(err)
+		case !more:
 			l.endRecoveryLocked(f)
 			return nil
 		}
 		l.mu.Unlock()
-		err = errors.Join(err, l.syncPromise(f, snapshots))
+		err = l.syncPromise(f, snapshots)
 		l.mu.Lock()
-		if ok, err := l.promisedLocked(err); !ok {
-			return err
+		if err != nil {
+			return l.fail(err)
 		}
 	}
 }
@@ -167,15 +171,20 @@ func (l *Log) EndRecovery(f *Flush) (more bool, err error) {
 
 func (l *Log) promiseNextLocked(f *Flush) (more bool, err error) {
 	snapshots, more, err := l.promiseLocked(f)
-	if !more && err == nil {
+	switch {
+	case err != nil:
+		return false, l.unpromisedLocked(err)
+	case !more:
 		l.endRecoveryLocked(f)
 		return false, nil
 	}
 	for _, s := range snapshots {
 		err = errors.Join(err, s.Close())
 	}
-	ok, err := l.promisedLocked(err)
-	return ok, err
+	if err != nil {
+		return false, l.fail(err)
+	}
+	return true, nil
 }
 
 // UnsyncedBytes returns how many bytes were appended that are not known to be on disk. It takes no lock.
@@ -210,7 +219,7 @@ func (l *Log) beginSyncLocked(recovery bool) (*Flush, error) {
 	if err := l.usableLocked(); err != nil {
 		return nil, err
 	}
-	f := &Flush{end: l.logEnd, appended: l.appended.Load(), truncations: l.truncations, dir: l.dir, newFolder: l.newFolder}
+	f := &Flush{end: l.logEnd, appended: l.appended.Load(), truncations: l.truncations, dir: l.dir, newFolder: l.newFolder, standsOn: l.standsOn}
 	if recovery {
 		epochs := l.epochsDirty
 		switch err := l.prepareRecoveryLocked(); {
@@ -253,7 +262,7 @@ func (l *Log) prepareRecoveryLocked() error {
 
 // promiseLocked does the next step on the way to a new recovery point, after a sync that has covered the one before: it
 // puts the epochs in their place, then it writes the snapshots, which vouch for all below them, and returns their files.
-// more says that it has done something that has to be synced.
+// more says that it has done something that has to be synced, which it has not after an error.
 func (l *Log) promiseLocked(f *Flush) (snapshots []vfs.File, more bool, err error) {
 	switch {
 	case f.truncations != l.truncations:
@@ -262,8 +271,8 @@ func (l *Log) promiseLocked(f *Flush) (snapshots []vfs.File, more bool, err erro
 		f.epochs = false
 		path := filepath.Join(f.dir, epochsName)
 		// If it is gone, newer ones have taken its place and that of the checkpoint.
-		err := l.fs.Rename(path+tmpSuffix, path)
-		return nil, true, ignoreNotExist(err)
+		err := ignoreNotExist(l.fs.Rename(path+tmpSuffix, path))
+		return nil, err == nil, err
 	case !f.promised:
 		f.promised = true
 		snapshots, err := l.writeSnapshotsLocked(f.end)
@@ -272,17 +281,15 @@ func (l *Log) promiseLocked(f *Flush) (snapshots []vfs.File, more bool, err erro
 	return nil, false, nil
 }
 
-// promisedLocked judges an error of promiseLocked or of the sync after it; ok tells that there was none.
-func (l *Log) promisedLocked(err error) (ok bool, failure error) {
-	switch {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, syscall.ENOSPC):
+// unpromisedLocked judges an error of promiseLocked: a full disk only keeps the recovery point where it is. One of the sync after it
+// is a failed sync like any other, whatever its cause: what a second one would vouch for may be lost.
+func (l *Log) unpromisedLocked(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
 		l.epochsDirty = true
 		l.logger.Warn("disk full, the recovery point stays", "offset", l.recoveryPoint, "err", err)
-		return false, nil
+		return nil
 	}
-	return false, l.fail(err)
+	return l.fail(err)
 }
 
 // writeFile writes a small file of the log, which it does not sync.
@@ -322,6 +329,9 @@ func (l *Log) touch(f *Flush) error {
 	if f.newFolder {
 		errs = append(errs, ignoreNotExist(l.syncFile(filepath.Join(f.dir, partitionMetadataName))))
 	}
+	for _, path := range f.standsOn {
+		errs = append(errs, ignoreNotExist(l.syncFile(path))) // a truncation may have removed it
+	}
 	if f.syncNames {
 		errs = append(errs, l.fs.SyncDir(f.dir))
 	}
@@ -358,6 +368,9 @@ func (l *Log) endSyncLocked(f *Flush) {
 	}
 	if f.newFolder {
 		l.newFolder = false
+	}
+	if len(f.standsOn) > 0 {
+		l.standsOn = nil
 	}
 	if f.truncations != l.truncations {
 		return
@@ -423,16 +436,24 @@ func (l *Log) beginSettleLocked() (*Flush, error) {
 	if err := a.log.release(a.size); err != nil {
 		return nil, err
 	}
-	changed := len(l.unsynced) > 0 || len(l.unsyncedAside) > 0 || l.names > l.namesSynced || l.newFolder
-	if a.extended || len(a.offset.tail) > 0 || a.max.Timestamp > a.lastEntryTime || a.allocated {
+	changed := len(l.unsynced) > 0 || len(l.unsyncedAside) > 0 || l.names > l.namesSynced || l.newFolder || len(l.standsOn) > 0
+	if a.extended || a.surplus || len(a.offset.tail) > 0 || a.max.Timestamp > a.lastEntryTime || a.allocated {
 		changed = true
+		before := a.lastEntryTime
+		if err := l.cutSurplus(a); err != nil {
+			return nil, err
+		}
 		if err := a.seal(); err != nil {
 			return nil, err
+		}
+		if a.lastEntryTime > before {
+			a.hasSeal, a.beforeSeal = true, before
 		}
 	}
 	if !changed && !l.epochsDirty && l.recoveryPoint == l.logEnd {
 		return nil, nil
 	}
+	l.summary = nil // of a folder that is about to change
 	l.unsynced = append(l.unsynced, a.log)
 	f, err := l.beginSyncLocked(true)
 	if err == nil && !f.recovery {
@@ -453,11 +474,14 @@ func (l *Log) settleLocked() error {
 	l.endSyncLocked(f)
 	for {
 		snapshots, more, err := l.promiseLocked(f)
-		if !more && err == nil {
+		if err == nil && !more {
 			l.endRecoveryLocked(f)
 			return nil
 		}
-		if err = errors.Join(err, l.syncPromise(f, snapshots)); err != nil {
+		if err == nil {
+			err = l.syncPromise(f, snapshots)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"moldau/internal/batch"
 	"moldau/internal/vfs"
 )
@@ -44,5 +46,23 @@ func TestSyncsSideBySide(t *testing.T) {
 	}
 	if end := l.SyncedEnd(); end != 0 {
 		t.Errorf("synced to %d although the sync has failed", end)
+	}
+}
+
+// TestFailedSyncOfASnapshot: a full disk may refuse a producer snapshot at its sync. A second sync would find nothing to do and vouch for
+// it, and the recovery point would stand on a file that is not there after a power cut.
+func TestFailedSyncOfASnapshot(t *testing.T) {
+	mem := vfs.NewMem()
+	fs := vfs.NewInject(mem)
+	w := newWorld(t, mem, fs, smallConfig())
+	w.reopen(false)
+	w.append(1, 3, false)
+	fs.SetRules(vfs.OnOp(vfs.OpSyncData, "*.snapshot", syscall.ENOSPC))
+	if err := w.l.AdvanceRecoveryPoint(); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("the sync failed, and moving the recovery point says %v", err)
+	}
+	fs.SetRules()
+	if err := w.l.AdvanceRecoveryPoint(); !errors.Is(err, kerr.KafkaStorageError) || w.l.RecoveryPoint() != 0 {
+		t.Errorf("tried again: recovery point %d, %v", w.l.RecoveryPoint(), err)
 	}
 }

@@ -14,6 +14,10 @@ func (v *view) timed(w *window, ok func(entry []byte) bool) (found TimestampOffs
 		return found, false, nil
 	}
 	entry, err := v.time.floor(w, ok)
+	if lost(err) {
+		v.damaged.Store(true)
+		return found, false, nil
+	}
 	if err != nil || entry == nil {
 		return found, false, err
 	}
@@ -28,7 +32,8 @@ func (v *view) timed(w *window, ok func(entry []byte) bool) (found TimestampOffs
 	return found, good, err
 }
 
-// genuine tells whether the batch that ends at an offset has the timestamp.
+// genuine tells whether the batch of an offset has records up to the timestamp. Before 3.7 Apache Kafka named a record inside of
+// the batch, and it takes the timestamp of one that compaction has emptied for good.
 func (v *view) genuine(w *window, t TimestampOffset) (bool, error) {
 	if t.Offset < v.base || t.Offset >= v.next {
 		return false, nil
@@ -37,7 +42,7 @@ func (v *view) genuine(w *window, t TimestampOffset) (bool, error) {
 	if errors.Is(err, batch.ErrCorrupt) {
 		return true, nil // the batch is damaged, not the index
 	}
-	if err != nil || !found || p.next-1 != t.Offset {
+	if err != nil || !found || t.Offset < p.base {
 		return false, err
 	}
 	f, err := v.log.pin()
@@ -46,7 +51,7 @@ func (v *view) genuine(w *window, t TimestampOffset) (bool, error) {
 	}
 	defer v.log.unpin()
 	h, _, err := v.headerAt(w.of(f), p.pos)
-	return err == nil && h.MaxTimestamp() == t.Timestamp, err
+	return err == nil && h.MaxTimestamp() == t.Timestamp && h.Count() > 0, err
 }
 
 // newest returns the largest timestamp of a sealed segment. The last entry of its time index tells, unless the file has lost
@@ -60,7 +65,7 @@ func (v *view) newest(w *window) (TimestampOffset, error) {
 	if !any {
 		last = none
 	}
-	if v.cold.Load() == 0 {
+	if v.cold.Load() == 0 && !v.damaged.Load() {
 		return last, nil // written, or gone through, by this run
 	}
 	from := int64(0)

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"io"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"moldau/internal/batch"
@@ -80,5 +82,66 @@ func TestSegmentStarts(t *testing.T) {
 	}
 	if n, err := r.Region.ReadAt(part, r.Region.Len()); n != 0 || err != io.EOF {
 		t.Errorf("behind the end: %d, %v", n, err)
+	}
+}
+
+// TestTimeIndexOfApacheKafka: before 3.7 Apache Kafka named the record with the timestamp, not the last of its batch; that is good.
+// And it names batches that compaction has emptied for good: no record has that timestamp.
+func TestTimeIndexOfApacheKafka(t *testing.T) {
+	mem := vfs.NewMem()
+	o := testOptions(mem, smallConfig())
+	l, _ := mustOpen(t, o)
+	for i := range int64(60) {
+		mustAppend(t, l, records("r", 3, noOptions, startMs+10*i))
+	}
+	first := l.Segments()[0]
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(testDir, fileName(0, timeIndexSuffix))
+	index, err := vfs.ReadFile(mem, path)
+	if err != nil || len(index) < 2*timeWidth {
+		t.Fatalf("%d bytes, %v", len(index), err)
+	}
+	for e := index; len(e) > 0; e = e[timeWidth:] {
+		binary.BigEndian.PutUint32(e[8:], binary.BigEndian.Uint32(e[8:])-2)
+	}
+	write(t, mem, path, index)
+	wantVerified(t, mem, true, "at the end")
+	o = o.on(mem)
+	o.Clean, o.RecoveryPoint = true, l.RecoveryPoint()
+	l, _ = mustOpen(t, o)
+	check := func(what string, damaged bool) {
+		t.Helper()
+		for i := range int64(60) {
+			for _, ms := range []int64{startMs + 10*i, startMs + 10*i + 2} {
+				if found, ok, err := l.OffsetForTimestamp(ms, l.LogEnd()); err != nil || !ok || found.Offset != 3*i+ms-startMs-10*i {
+					t.Fatalf("%s: first record at %d ms: %+v, %v, %v", what, ms-startMs, found, ok, err)
+				}
+			}
+		}
+		if is := l.sealed[0].damaged.Load(); is != damaged {
+			t.Fatalf("%s: the index counts as damaged: %v", what, is)
+		}
+	}
+	check("records named", false)
+	wantSound(t, l)
+	l.Abandon()
+
+	// Compaction empties the last batch of the first segment.
+	log := filepath.Join(testDir, fileName(0, logSuffix))
+	content, err := vfs.ReadFile(mem, log)
+	if err != nil || int64(len(content)) != first.SizeBytes {
+		t.Fatal(err)
+	}
+	all := allBatches(t, mem)
+	i := slices.IndexFunc(all, func(p placed) bool { return p.path != log }) - 1
+	last := all[i]
+	write(t, mem, log, append(content[:last.pos:last.pos], last.b.Empty()...))
+	l, _ = mustOpen(t, o.on(mem))
+	defer l.Abandon()
+	found, ok, err := l.OffsetOfMaxTimestamp(last.b.NextOffset())
+	if want := last.b.BaseOffset() - 1; err != nil || !ok || found.Offset != want {
+		t.Fatalf("newest record of the first segment: %+v, %v, %v, want %d", found, ok, err, want)
 	}
 }

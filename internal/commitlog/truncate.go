@@ -1,8 +1,11 @@
 package commitlog
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"syscall"
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
@@ -12,7 +15,7 @@ import (
 // to itself, unless it lies inside a batch or a gap. A to at or behind the log end only ends an epoch that was assigned and
 // has no record: the log that this one is to follow may know another. One before all segments
 // is TruncateFullyAt. Nobody may append meanwhile, and the caller must not have told anybody to rely on what is cut.
-// After an error the log has failed.
+// After an error the log has failed, unless that is ENOSPC alone: then nothing is cut, and it can be tried again.
 func (l *Log) Truncate(to kafka.Offset) error {
 	l.reshape.Lock()
 	defer l.reshape.Unlock()
@@ -28,14 +31,32 @@ func (l *Log) Truncate(to kafka.Offset) error {
 		}
 		return nil
 	}
-	err := l.truncateLocked(to)
-	if err != nil {
+	if to < l.firstBaseLocked() {
+		return l.emptyLocked(to)
+	}
+	if to >= l.active.base {
+		// The cut finds its place by the index file. That needs space, and nothing after it does.
+		switch err := l.flushIndexes(l.active, 0); {
+		case errors.Is(err, syscall.ENOSPC):
+			return fmt.Errorf("truncate to %d: %w", to, err)
+		case err != nil:
+			return fmt.Errorf("truncate to %d: %w", to, l.fail(err))
+		}
+	}
+	if err := l.truncateLocked(to); err != nil {
 		return fmt.Errorf("truncate to %d: %w", to, l.fail(err))
 	}
 	return nil
 }
 
-// TruncateFullyAt deletes all records and lets the log go on at offset, durably. After an error the log has failed.
+// cuts counts the truncations so far.
+func (l *Log) cuts() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.truncations
+}
+
+// TruncateFullyAt deletes all records and lets the log go on at offset, durably. Errors are as those of Truncate.
 func (l *Log) TruncateFullyAt(offset kafka.Offset) error {
 	l.reshape.Lock()
 	defer l.reshape.Unlock()
@@ -44,28 +65,38 @@ func (l *Log) TruncateFullyAt(offset kafka.Offset) error {
 	if err := l.usableLocked(); err != nil {
 		return err
 	}
-	if err := l.truncateFullyLocked(offset); err != nil {
-		return fmt.Errorf("empty the log to begin at %d: %w", offset, l.fail(err))
+	return l.emptyLocked(offset)
+}
+
+func (l *Log) emptyLocked(offset kafka.Offset) error {
+	untouched, err := l.truncateFullyLocked(offset)
+	switch {
+	case err == nil:
+		return nil
+	case untouched && errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("empty the log to begin at %d: %w", offset, err)
 	}
-	return nil
+	return fmt.Errorf("empty the log to begin at %d: %w", offset, l.fail(err))
+}
+
+// forgetRecoveryLocked makes sure that recovery begins no later than at an offset: it begins at a snapshot, so those that drop
+// picks go, for good.
+func (l *Log) forgetRecoveryLocked(drop func(kafka.Offset) bool, at kafka.Offset) error {
+	l.truncations++
+	if err := l.removeSnapshotsLocked(drop); err != nil {
+		return err
+	}
+	l.recoveryPoint, l.stored = min(l.recoveryPoint, at), min(l.stored, at)
+	return l.fs.SyncDir(l.dir)
 }
 
 func (l *Log) truncateLocked(to kafka.Offset) error {
-	if to < l.firstBaseLocked() {
-		return l.truncateFullyLocked(to)
-	}
 	to, err := l.batchBoundaryLocked(to)
 	if err != nil {
 		return err
 	}
-	l.truncations++
-	// A recovery point that somebody has stored must not vouch for what will be written here from now on. Recovery
-	// begins at a snapshot, so those above the cut go first, for good.
-	if err := l.removeSnapshotsLocked(func(offset kafka.Offset) bool { return offset > to }); err != nil {
-		return err
-	}
-	l.recoveryPoint, l.stored = min(l.recoveryPoint, to), min(l.stored, to)
-	if err := l.fs.SyncDir(l.dir); err != nil {
+	// A recovery point that somebody has stored must not vouch for what will be written here from now on.
+	if err := l.forgetRecoveryLocked(func(offset kafka.Offset) bool { return offset > to }, to); err != nil {
 		return err
 	}
 	if err := l.dropAfterLocked(to); err != nil {
@@ -77,7 +108,8 @@ func (l *Log) truncateLocked(to kafka.Offset) error {
 	if cut := l.epochs.cutEnd(l.logEnd); len(cut) < len(l.epochs) {
 		l.epochs, l.epochsDirty, l.epochUnused = cut, true, false
 	}
-	if err := l.writeEpochsLocked(); err != nil {
+	// Those that are on disk may be too many as long as the recovery point is not past the cut: a start reads on from there.
+	if err := l.writeEpochsLocked(); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
 	if err := l.reloadProducersLocked(); err != nil {
@@ -123,8 +155,12 @@ func (l *Log) dropAfterLocked(to kafka.Offset) error {
 	if last.segment == l.active.segment {
 		return nil
 	}
-	// A new identity for the same files: readers hold the sealed one with its cached answers.
+	// A new identity for the same files: readers hold the sealed one with its cached answers. What is known of damage stays.
 	s := &segment{base: last.base, log: last.log, offsets: last.offsets, times: last.times, txns: last.txns}
+	s.holes.Store(last.holes.Load())
+	s.cold.Store(last.cold.Load())
+	s.txnsChecked.Store(last.txnsChecked.Load())
+	s.txnsBad.Store(last.txnsBad.Load())
 	a := &active{view: last, lastEntryTime: batch.NoTimestamp, firstTimestamp: batch.NoTimestamp, createdMs: l.now().UnixMilli(), jitterMs: l.jitter()}
 	a.view.segment = s
 	l.active = a
@@ -147,12 +183,6 @@ func (l *Log) cutActiveLocked(to kafka.Offset) error {
 	a := &active{
 		view:          viewOf(old.segment, 0, old.base, 0, 0, 0),
 		lastEntryTime: batch.NoTimestamp, firstTimestamp: batch.NoTimestamp, createdMs: old.createdMs, jitterMs: old.jitterMs,
-	}
-	if err := old.offset.flush(); err != nil {
-		return err
-	}
-	if err := old.time.flush(); err != nil {
-		return err
 	}
 	if err := l.rewindLocked(a, old, w, end); err != nil {
 		return err
@@ -180,6 +210,7 @@ func (l *Log) cutActiveLocked(to kafka.Offset) error {
 		return err
 	}
 	a.cutHoles(a.size)
+	a.cold.Store(min(a.cold.Load(), a.size))
 	// Now, because what is appended next must not be mixed with remains of what was there.
 	if err := a.log.sync(); err != nil {
 		return err
@@ -220,11 +251,7 @@ func (l *Log) rewindLocked(a, old *active, w *window, end int64) error {
 			a.max.Timestamp, a.max.Offset = entryTimestamp(entry), entryTimeOffset(entry, a.base)
 			a.lastEntryTime = a.max.Timestamp
 		}
-		err = whole.walk(w, 0, func(h batch.Batch, _, _ int64) (bool, error) {
-			a.firstTimestamp = h.MaxTimestamp()
-			return false, nil
-		})
-		if err != nil {
+		if a.firstTimestamp, err = whole.readFirstTimestamp(w); err != nil {
 			return err
 		}
 	}
@@ -261,18 +288,11 @@ func (l *Log) reloadProducersLocked() error {
 			if h.ProducerID() < 0 {
 				return true, nil
 			}
-			var m *marker
-			if h.Control() {
-				whole, err := v.load(pos, size)
-				if err != nil {
-					return false, err
-				}
-				if m, err = endMarker(whole); err != nil {
-					return false, err
-				}
+			m, err := v.endMarker(h, pos, size)
+			if err == nil {
+				l.producers.apply(h, m, nowMs)
 			}
-			l.producers.apply(h, m, nowMs)
-			return true, nil
+			return true, err
 		})
 		if err != nil {
 			return err
@@ -281,15 +301,65 @@ func (l *Log) reloadProducersLocked() error {
 	return nil
 }
 
-func (l *Log) truncateFullyLocked(offset kafka.Offset) error {
-	l.truncations++
-	if err := l.removeSnapshotsLocked(func(kafka.Offset) bool { return true }); err != nil {
-		return err
+// truncateFullyLocked empties the log. untouched, after an error, says that all records are there.
+func (l *Log) truncateFullyLocked(offset kafka.Offset) (untouched bool, err error) {
+	if err := l.forgetRecoveryLocked(func(kafka.Offset) bool { return true }, 0); err != nil {
+		return false, err
 	}
-	l.recoveryPoint, l.stored = 0, 0
-	if err := l.fs.SyncDir(l.dir); err != nil {
-		return err
+	// What needs space comes first.
+	next, err := l.createAside(offset)
+	if err != nil {
+		return true, err
 	}
+	// One of before, in a log that is empty, would be taken for the epoch of its start. As long as there are records a start reads them
+	// all, and their epochs.
+	l.epochsDirty = true
+	if err := epochs(nil).write(l.fs, l.dir); err != nil {
+		return true, errors.Join(err, l.discard(next))
+	}
+	return false, l.beginAnewLocked(next)
+}
+
+// createAside makes the files of an empty segment, with names that the next start would remove.
+func (l *Log) createAside(base kafka.Offset) (*active, error) {
+	a := l.newActive(base)
+	a.each(func(f *file, _ string) { f.expectAt(f.name() + tmpSuffix) })
+	if err := l.create(a); err != nil {
+		return nil, errors.Join(err, l.discard(a))
+	}
+	return a, nil
+}
+
+// placeLocked gives the files of createAside their names. Should the folder have no room for them, the files that have left the log go
+// at once.
+func (l *Log) placeLocked(a *active) error {
+	rename := func() error {
+		var errs []error
+		a.each(func(f *file, suffix string) {
+			path := filepath.Join(l.dir, fileName(a.base, suffix))
+			if suffix == txnIndexSuffix {
+				f.expectAt(path)
+			} else {
+				errs = append(errs, f.rename(path))
+			}
+		})
+		return errors.Join(errs...)
+	}
+	err := rename()
+	if errors.Is(err, syscall.ENOSPC) {
+		var errs []error
+		for _, d := range l.deleted {
+			errs = append(errs, d.f.remove())
+		}
+		l.deleted = nil
+		err = errors.Join(append(errs, rename())...)
+	}
+	return err
+}
+
+// beginAnewLocked puts one empty segment in place of all.
+func (l *Log) beginAnewLocked(next *active) error {
+	offset := next.base
 	for {
 		if err := l.markDeletedLocked(l.active.segment, l.active.aborted > 0); err != nil {
 			return err
@@ -305,15 +375,15 @@ func (l *Log) truncateFullyLocked(offset kafka.Offset) error {
 		l.sealed = l.sealed[:n]
 	}
 	l.sealed = nil
-	l.active = l.newActive(offset)
-	if err := l.create(l.active); err != nil {
+	l.active = next
+	if err := l.placeLocked(next); err != nil {
 		return err
 	}
-	l.epochs, l.epochsDirty, l.epochUnused = nil, true, false
+	if err := l.fs.SyncDir(l.dir); err != nil {
+		return err
+	}
+	l.epochs, l.epochsDirty, l.epochUnused = nil, false, false
 	l.producers = producers{}
-	if err := l.writeEpochsLocked(); err != nil { // this syncs the names of the new files too
-		return err
-	}
 	l.logStart, l.logEnd, l.syncedEnd, l.recoveryPoint = offset, offset, offset, offset
 	l.sinceRecovery = 0
 	l.synced.Store(l.appended.Load())

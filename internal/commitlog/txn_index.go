@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
@@ -81,7 +80,7 @@ func (l *Log) repairedTxns(v *view, sealed bool) (all []AbortedTxn, good bool, e
 	if err == nil {
 		belongs, err = l.txnsBelong(v, sealed)
 	}
-	if belongs || err != nil && !errors.Is(err, batch.ErrCorrupt) && !errors.Is(err, io.EOF) {
+	if belongs || err != nil && !errors.Is(err, batch.ErrCorrupt) && !lost(err) {
 		return all, true, err
 	}
 	v.txnsBad.Store(true)
@@ -103,6 +102,11 @@ func (l *Log) AbortedTxns(from, to kafka.Offset) ([]AbortedTxn, error) {
 	for i := b.floor(from); i <= len(b.sealed); i++ {
 		v := b.view(i)
 		all, good, err := l.repairedTxns(v, i < len(b.sealed))
+		if errors.Is(err, errGone) { // deleted or compacted since the bounds were loaded
+			if good, err = false, nil; b == l.bounds.Load() {
+				err = errClosed
+			}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("aborted transactions of %s: %w", l.tp, err)
 		}

@@ -3,10 +3,9 @@ package commitlog
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
+	"math"
 	"path/filepath"
-	"strings"
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
@@ -22,7 +21,8 @@ type Checked struct {
 	// Unfinished is how many bytes at the end of the last log file are no whole batch: after a crash that is no damage,
 	// and the next Open cuts them off.
 	Unfinished int64
-	Fault      string // what is wrong with another file, which the next Open makes anew from the log
+	Fault      string // what is wrong with another file, which is made anew from the log
+	Unreadable error  // why the disk does not give the file, or gives a log file only up to its last Damage
 }
 
 // VerifyOptions says how Verify works.
@@ -32,7 +32,8 @@ type VerifyOptions struct {
 	Each  func(Checked)   // is told of each file, as soon as it is done
 }
 
-// Verify reads all files of the log in dir, which nobody has open, and changes nothing.
+// Verify reads all files of the log in dir and changes nothing. Nobody should have it open: what is being written looks
+// unfinished, and a file that is deleted meanwhile is passed over.
 func Verify(fsys vfs.FS, dir string, o VerifyOptions) error {
 	entries, err := fsys.List(dir)
 	if err != nil {
@@ -41,85 +42,143 @@ func Verify(fsys vfs.FS, dir string, o VerifyOptions) error {
 	if o.Read == nil {
 		o.Read = func(int) {}
 	}
-	v := verification{fs: fsys, dir: dir, o: o, names: map[string]vfs.Entry{}}
+	v := verification{fs: fsys, dir: dir, o: o, entries: map[string]vfs.Entry{}}
 	for _, e := range entries {
-		v.names[e.Name] = e
+		v.entries[e.Name] = e
 		if base, suffix, ok := parseName(e.Name); ok && suffix == logSuffix {
 			v.bases = append(v.bases, base) // List sorts by name, which is by offset
 		}
 	}
 	for i := range v.bases {
-		if err := v.segment(i); err != nil {
-			return err
-		}
+		v.segment(i)
 	}
 	for _, e := range entries {
-		if err := v.small(e); err != nil {
-			return err
-		}
+		v.small(e)
 	}
 	return nil
 }
 
 type verification struct {
-	fs    vfs.FS
-	dir   string
-	o     VerifyOptions
-	names map[string]vfs.Entry
-	bases []kafka.Offset
-}
-
-// batchAt is what index entries can be compared with.
-type batchAt struct {
-	pos       int64
-	timestamp int64
-	abort     bool // an abort marker
+	fs      vfs.FS
+	dir     string
+	o       VerifyOptions
+	entries map[string]vfs.Entry
+	bases   []kafka.Offset
 }
 
 // segment checks a log file, and its index files against it.
-func (v *verification) segment(i int) error {
-	base := v.bases[i]
-	e := v.names[fileName(base, logSuffix)]
-	path := filepath.Join(v.dir, e.Name)
-	f, err := v.fs.Open(path, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	next := kafka.Offset(1<<63 - 1)
-	if i+1 < len(v.bases) {
+func (v *verification) segment(i int) {
+	base, last := v.bases[i], i == len(v.bases)-1
+	next := base + math.MaxInt32 + 1 // entries have no room for more
+	if !last {
 		next = v.bases[i+1]
 	}
-	found := map[kafka.Offset]batchAt{}
-	c := Checked{Path: path, Bytes: e.Size}
-	holes, err := verifyLog(f, base, next, e.Size, func(b batch.Batch, pos int64) error {
-		v.o.Read(len(b))
-		c.Batches++
-		m, err := endMarker(b)
-		found[b.LastOffset()] = batchAt{pos: pos, timestamp: b.MaxTimestamp(), abort: err == nil && m != nil && !m.commit}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+	x := newIndexCheck(base)
+	indexes := []*indexFile{
+		{name: fileName(base, indexSuffix), entries: &x.offsets, needed: true},
+		{name: fileName(base, timeIndexSuffix), entries: &x.times, needed: true},
+		{name: fileName(base, txnIndexSuffix), entries: &x.txns},
 	}
-	for _, h := range holes {
-		if h.end == e.Size && i == len(v.bases)-1 && (!v.o.Clean || allZeros(f, h.pos, h.end)) {
-			c.Unfinished = h.end - h.pos
-			continue
+	for _, f := range indexes {
+		v.index(f)
+	}
+	c, ends, gone := v.batches(v.entries[fileName(base, logSuffix)], base, next, x.pass)
+	if gone {
+		return
+	}
+	if n := len(c.Damage); ends && last && c.Unreadable == nil {
+		if h := c.Damage[n-1]; !v.o.Clean || v.zeros(c.Path, h) {
+			c.Damage, c.Unfinished = c.Damage[:n-1], h.Bytes
 		}
-		c.Damage = append(c.Damage, h.damage(base))
+	}
+	if last && !v.o.Clean {
+		x.holed = true // entries may be of what the crash took
+	}
+	x.finish(c.Bytes)
+	if v.o.Clean {
+		x.wantsNewest()
 	}
 	v.o.Each(c)
-	return v.indexes(base, found)
+	for _, f := range indexes {
+		f.checked.Fault = f.entries.fault
+		if f.checked.Unreadable != nil {
+			f.checked.Fault = ""
+		}
+		if _, exists := v.entries[f.name]; exists || f.checked.Fault != "" {
+			v.o.Each(f.checked)
+		}
+	}
+}
+
+// indexFile is one that is compared with the log beside it.
+type indexFile struct {
+	name    string
+	entries *indexEntries
+	needed  bool
+	checked Checked
+}
+
+func (v *verification) index(f *indexFile) {
+	e, exists := v.entries[f.name]
+	f.checked = Checked{Path: filepath.Join(v.dir, f.name), Bytes: e.Size}
+	if !exists {
+		if f.needed {
+			f.entries.wrong("is missing")
+		}
+		return
+	}
+	f.entries.left, f.checked.Unreadable = v.read(f.checked.Path)
+	if f.checked.Unreadable != nil {
+		f.entries.wrong("cannot be read")
+	}
+	if !v.o.Clean {
+		f.entries.trim()
+	}
+}
+
+func (v *verification) read(path string) ([]byte, error) {
+	content, err := vfs.ReadFile(v.fs, path)
+	v.o.Read(len(content))
+	return content, err
+}
+
+// batches checks a file of record batches and calls f for those that are good. ends tells that the damage goes on to the end of the
+// file, gone that there is no such file any more.
+func (v *verification) batches(e vfs.Entry, base, next kafka.Offset, f func(b batch.Batch, pos int64)) (c Checked, ends, gone bool) {
+	c = Checked{Path: filepath.Join(v.dir, e.Name), Bytes: e.Size}
+	file, err := v.fs.Open(c.Path, 0)
+	if err != nil {
+		c.Unreadable = err
+		return c, false, notExist(err)
+	}
+	defer file.Close()
+	holes, err := verifyLog(file, base, next, e.Size, func(b batch.Batch, pos int64) error {
+		v.o.Read(len(b))
+		c.Batches++
+		f(b, pos)
+		return nil
+	})
+	c.Unreadable = err
+	for _, h := range holes {
+		c.Damage = append(c.Damage, h.damage(base))
+		ends = h.end == e.Size
+	}
+	return c, ends, false
 }
 
 func (h hole) damage(segment kafka.Offset) Damage {
 	return Damage{Segment: segment, Position: h.pos, Bytes: h.end - h.pos, From: h.from, To: h.to}
 }
 
-func allZeros(f io.ReaderAt, pos, end int64) bool {
+// zeros tells whether there is nothing but zeros where a log file is damaged.
+func (v *verification) zeros(path string, d Damage) bool {
+	f, err := v.fs.Open(path, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
 	buf := make([]byte, scanBytes)
-	for pos < end {
+	for pos, end := d.Position, d.Position+d.Bytes; pos < end; {
 		n, _ := f.ReadAt(buf[:min(int64(len(buf)), end-pos)], pos)
 		if n == 0 || len(bytes.Trim(buf[:n], "\x00")) > 0 {
 			return false
@@ -130,7 +189,7 @@ func allZeros(f io.ReaderAt, pos, end int64) bool {
 }
 
 // verifyLog calls f for each batch of a log file that is whole, matches its CRC and is in its place, and returns what lies
-// between them.
+// between them. After an error of the disk, or of f, the last hole goes from there to the end.
 func verifyLog(r io.ReaderAt, base, next kafka.Offset, size int64, f func(b batch.Batch, pos int64) error) ([]hole, error) {
 	s := scanner{f: r, end: size}
 	var holes []hole
@@ -147,7 +206,7 @@ func verifyLog(r io.ReaderAt, base, next kafka.Offset, size int64, f func(b batc
 			h := hole{pos: pos, end: size, from: least, to: next}
 			end, to, err := nextWhole(r, pos+1, size, least, next)
 			if err != nil {
-				return nil, err
+				return append(holes, h), err
 			}
 			if end >= 0 {
 				h.end, h.to = end, to
@@ -156,79 +215,19 @@ func verifyLog(r io.ReaderAt, base, next kafka.Offset, size int64, f func(b batc
 			s.pos, s.buf, least = h.end, nil, h.to
 			continue
 		}
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = f(b, pos)
 		}
-		if err := f(b, pos); err != nil {
-			return nil, err
+		if err != nil {
+			return append(holes, hole{pos: pos, end: size, from: least, to: next}), err
 		}
 		least = b.NextOffset()
 	}
 	return holes, nil
 }
 
-// indexes compares what the index files of a segment say with its batches.
-func (v *verification) indexes(base kafka.Offset, found map[kafka.Offset]batchAt) error {
-	for _, x := range []struct {
-		suffix string
-		width  int
-		needed bool
-		good   func(entry []byte) bool
-	}{
-		{indexSuffix, offsetWidth, true, func(e []byte) bool {
-			at, ok := found[entryOffset(e, base)]
-			return ok && at.pos == entryPosition(e)
-		}},
-		{timeIndexSuffix, timeWidth, true, func(e []byte) bool {
-			at, ok := found[entryTimeOffset(e, base)]
-			return ok && at.timestamp == entryTimestamp(e)
-		}},
-		{txnIndexSuffix, txnWidth, false, func(e []byte) bool {
-			t, err := parseAbortedTxn(e)
-			return err == nil && t.FirstOffset < t.LastOffset && found[t.LastOffset].abort
-		}},
-	} {
-		e, exists := v.names[fileName(base, x.suffix)]
-		c := Checked{Path: filepath.Join(v.dir, fileName(base, x.suffix)), Bytes: e.Size}
-		switch {
-		case !exists && !x.needed:
-			continue
-		case !exists:
-			c.Fault = "is missing"
-		default:
-			content, err := vfs.ReadFile(v.fs, c.Path)
-			if err != nil {
-				return err
-			}
-			v.o.Read(len(content))
-			c.Fault = entriesFault(content, x.width, x.good)
-		}
-		v.o.Each(c)
-	}
-	return nil
-}
-
-// entriesFault says what is wrong with the entries of an index, "" if nothing is. The zeros that an active segment's files
-// end with are no entries.
-func entriesFault(content []byte, width int, good func(entry []byte) bool) string {
-	for at := 0; at < len(content); at += width {
-		rest := content[at:]
-		if len(rest) >= width && good(rest[:width]) {
-			continue
-		}
-		if len(bytes.Trim(rest, "\x00")) == 0 {
-			return ""
-		}
-		if len(rest) < width {
-			return fmt.Sprintf("ends inside entry %d", at/width)
-		}
-		return fmt.Sprintf("entry %d does not belong to the log", at/width)
-	}
-	return ""
-}
-
-// small checks a file that is read whole.
-func (v *verification) small(e vfs.Entry) error {
+// small checks a file that is read whole, or a snapshot of the metadata log.
+func (v *verification) small(e vfs.Entry) {
 	var parse func(b []byte) error
 	switch suffix := filepath.Ext(e.Name); {
 	case suffix == snapshotSuffix:
@@ -239,47 +238,28 @@ func (v *verification) small(e vfs.Entry) error {
 		parse = func(b []byte) error { _, err := parseEpochs(b); return err }
 	case e.Name == partitionMetadataName:
 		parse = func([]byte) error { _, err := ReadPartitionMetadata(v.fs, v.dir); return err }
-	case strings.HasSuffix(e.Name, snapshotRecordsSuffix):
-		return v.records(e)
+	case suffix == snapshotRecordsSuffix:
+		if c, _, gone := v.batches(e, 0, math.MaxInt64, func(batch.Batch, int64) {}); !gone {
+			v.o.Each(c)
+		}
+		return
 	default:
-		return nil
+		return
 	}
-	path := filepath.Join(v.dir, e.Name)
-	content, err := vfs.ReadFile(v.fs, path)
-	if err != nil {
-		return err
-	}
-	v.o.Read(len(content))
-	c := Checked{Path: path, Bytes: e.Size}
-	if err := parse(content); err != nil {
-		c.Fault = err.Error()
+	c := Checked{Path: filepath.Join(v.dir, e.Name), Bytes: e.Size}
+	content, err := v.read(c.Path)
+	switch {
+	case notExist(err):
+		return
+	case err != nil:
+		c.Unreadable = err
+	default:
+		if err := parse(content); err != nil {
+			c.Fault = err.Error()
+		}
 	}
 	v.o.Each(c)
-	return nil
 }
 
 // snapshotRecordsSuffix ends the name of a snapshot of the metadata log: record batches, from offset 0 on.
 const snapshotRecordsSuffix = ".checkpoint"
-
-func (v *verification) records(e vfs.Entry) error {
-	path := filepath.Join(v.dir, e.Name)
-	f, err := v.fs.Open(path, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	c := Checked{Path: path, Bytes: e.Size}
-	holes, err := verifyLog(f, 0, 1<<63-1, e.Size, func(b batch.Batch, _ int64) error {
-		v.o.Read(len(b))
-		c.Batches++
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	for _, h := range holes {
-		c.Damage = append(c.Damage, h.damage(0))
-	}
-	v.o.Each(c)
-	return nil
-}
