@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -34,6 +35,8 @@ type keeper struct {
 	// behind may have become less. All three are guarded by mu.
 	behind, flying int64
 	room           chan struct{}
+	waiting        int  // appends that wait for room; guarded by mu
+	opened         bool // a log with something to recover, since the goroutine last looked; guarded by mu
 
 	// What an unclean start would have to read, by log; only logs that were appended to since their recovery point. By the
 	// goroutine only, like all that follow but active.
@@ -59,12 +62,20 @@ func (k *keeper) admit(n int64) error {
 			k.mu.Unlock()
 			return nil
 		}
+		k.waiting++
 		k.mu.Unlock()
 		k.kick()
+		stopped := false
 		select {
 		case <-room:
 		case <-k.d.failed:
 		case <-k.d.s.stop:
+			stopped = true
+		}
+		k.mu.Lock()
+		k.waiting--
+		k.mu.Unlock()
+		if stopped {
 			return storageError(errStopped)
 		}
 		if err := k.d.writable(); err != nil {
@@ -96,6 +107,23 @@ func (k *keeper) recovered(bytes int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.behind += bytes
+	k.opened = k.opened || bytes > 0
+}
+
+// afterOpening is how long recovery points wait after a log was opened that had something to recover. To move one costs more than
+// that recovery did, and while thousands are opened there are those who wait for the next.
+const afterOpening = time.Second
+
+// resting notes openings, and tells whether recovery points have to wait for that: not if an append waits for them.
+func (k *keeper) resting(rest *alarm) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.opened {
+		k.opened = false
+		rest.stop()
+		rest.set(afterOpening)
+	}
+	return rest.armed && k.waiting == 0
 }
 
 // idleFile is how long a file may go unused, about, before its descriptor is closed.
@@ -148,7 +176,8 @@ func (k *keeper) wrote() {
 }
 
 func (k *keeper) run(stop <-chan struct{}) {
-	journal, space, checkpoint, idle := newAlarm(), newAlarm(), newAlarm(), newAlarm()
+	journal, space, checkpoint, idle, rest := newAlarm(), newAlarm(), newAlarm(), newAlarm(), newAlarm()
+	defer rest.stop()
 	defer idle.stop()
 	defer journal.stop()
 	defer space.stop()
@@ -171,6 +200,8 @@ func (k *keeper) run(stop <-chan struct{}) {
 			space.ring()
 		case <-idle.c():
 			idle.ring()
+		case <-rest.c():
+			rest.ring()
 		}
 		// The select takes any of what has come together; what is done about it has an order.
 		if received(stop) {
@@ -182,8 +213,10 @@ func (k *keeper) run(stop <-chan struct{}) {
 				space.set(k.d.o.SpaceInterval)
 			}
 		}
-		if journal.due() || k.crowded() {
-			k.report(k.boundRecovery())
+		rested := rest.due()
+		resting := k.resting(rest)
+		if journal.due() || rested || k.crowded() && !resting {
+			k.report(k.boundRecovery(!resting))
 			if k.stale {
 				checkpoint.set(k.d.o.CheckpointInterval - min(k.d.o.CheckpointInterval, k.d.since(k.lastCheckpoint)))
 			}
@@ -225,10 +258,10 @@ func received(c <-chan struct{}) bool {
 	}
 }
 
-// boundRecovery moves recovery points and brings all changes to the journal. Those that are due move, and, when all logs
+// boundRecovery moves recovery points, if it may, and brings all changes to the journal. Those that are due move, and, when all logs
 // together have more behind them than half the limit, others too, those with the most first. A log's own rule, which looks
 // at that log alone, would let many logs add up to minutes.
-func (k *keeper) boundRecovery() error {
+func (k *keeper) boundRecovery(mayMove bool) error {
 	k.mu.Lock()
 	for _, l := range k.changed {
 		k.toRecover[l] = 0
@@ -236,7 +269,9 @@ func (k *keeper) boundRecovery() error {
 	before := k.behind
 	k.mu.Unlock()
 	logs := k.behindLogs()
-	k.advance(k.choose(logs))
+	if mayMove {
+		k.advance(k.choose(logs))
+	}
 	// Before the journal hears of the recovery points, which may have moved on by then. Appends that come meanwhile are in
 	// both numbers, until the next time.
 	var sum int64
@@ -256,19 +291,21 @@ func (k *keeper) boundRecovery() error {
 
 // behindLogs brings toRecover up to date and returns its logs, those with the most to recover first.
 func (k *keeper) behindLogs() []*Log {
-	logs := make([]*Log, 0, len(k.toRecover))
-	for l := range k.toRecover {
-		n := l.BytesToRecover()
-		if n == 0 || l.gone.Load() {
+	// In an order that is not the map's: to ask one of them may take until its append is on the disk, and others grow meanwhile.
+	var logs []*Log
+	for _, l := range slices.SortedFunc(maps.Keys(k.toRecover), func(a, b *Log) int { return compareTP(a.tp, b.tp) }) {
+		var n int64
+		if !l.gone.Load() {
+			n = l.BytesToRecover()
+		}
+		if n == 0 {
 			delete(k.toRecover, l)
 			continue
 		}
 		k.toRecover[l] = n
 		logs = append(logs, l)
 	}
-	slices.SortFunc(logs, func(a, b *Log) int {
-		return cmp.Or(cmp.Compare(k.toRecover[b], k.toRecover[a]), compareTP(a.tp, b.tp))
-	})
+	slices.SortStableFunc(logs, func(a, b *Log) int { return cmp.Compare(k.toRecover[b], k.toRecover[a]) })
 	return logs
 }
 

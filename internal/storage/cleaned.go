@@ -30,7 +30,7 @@ func openCleaned(d *Directory) (*cleaned, error) {
 	c := &cleaned{d: d, offsets: checkpoint{}, working: map[kafka.TopicPartition]bool{}}
 	path := filepath.Join(d.path, cleanedFile)
 	text, err := vfs.ReadFile(d.o.FS, path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 { // Apache Kafka begins with an empty one
 		return c, nil
 	}
 	if err != nil {

@@ -1,7 +1,10 @@
 package storage
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -218,4 +221,17 @@ func TestCleanerIsSetAnew(t *testing.T) {
 		}
 		must(t, s.Stop(true))
 	})
+}
+
+// TestEmptyCleanerCheckpoint: Apache Kafka begins with an empty file, which is no damage.
+func TestEmptyCleanerCheckpoint(t *testing.T) {
+	disk := vfs.NewMem()
+	if err := errors.Join(disk.MkdirAll("/d"), vfs.WriteFileAtomic(disk, "/d/"+cleanedFile, nil)); err != nil {
+		t.Fatal(err)
+	}
+	var told bytes.Buffer
+	d := &Directory{path: "/d", o: &Options{FS: disk}, logger: slog.New(slog.NewTextHandler(&told, nil))}
+	if _, err := openCleaned(d); err != nil || told.Len() > 0 {
+		t.Errorf("%v: %s", err, told.String())
+	}
 }

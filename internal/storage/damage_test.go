@@ -14,7 +14,7 @@ import (
 	"moldau/internal/vfs"
 )
 
-// TestDamagedFiles: Whatever happens to one file that holds no records, the next start has
+// TestDamagedFiles (KAFKA-1758, -2012, -13603, -19407): whatever happens to one file that holds no records, the next start has
 // all records of all partitions, each under its topic id. Only the identity of a directory cannot be made up: a start
 // says so, and a missing one makes the directory a new one, which keeps what is in it.
 func TestDamagedFiles(t *testing.T) {
@@ -182,7 +182,7 @@ func rewrite(t *testing.T, disk *vfs.Mem, path string, content []byte) {
 	must(t, f.Close())
 }
 
-// TestOneFlippedBit: One bit of one file, wherever it is, costs at most the batch that it is
+// TestOneFlippedBit (Ganesan et al., FAST 2017): one bit of one file, wherever it is, costs at most the batch that it is
 // in: no other record, no partition, no topic.
 func TestOneFlippedBit(t *testing.T) {
 	mem := vfs.NewMem()

@@ -38,7 +38,6 @@ type Directory struct {
 	formatted  bool  // meta.properties was there
 	used       bool  // a journal was there: a node has run here
 	clean      bool  // the last stop was clean
-	settled    bool  // names and data that an earlier process has left are on disk
 	cleanEpoch int64 // broker epoch in .kafka_cleanshutdown, -1 = none
 
 	files   *commitlog.Files
@@ -52,9 +51,13 @@ type Directory struct {
 	retention *retention
 	cleaning  *cleaning
 
+	closed     closedLogs   // what the last clean stop has left and nobody has opened; guarded by Store.mu
 	partitions int          // folders here; guarded by Store.mu
 	stalled    int          // partitions whose making takes long; guarded by Store.mu
 	scanned    atomic.Int64 // bytes that recovery has read since the start
+
+	settled atomic.Bool   // names and data that an earlier process has left are on disk
+	mayOpen chan struct{} // closed once settled is set, or has been waited for long enough
 
 	failure atomic.Pointer[error]
 	failed  chan struct{} // closed once failure is set
@@ -145,7 +148,7 @@ func (d *Directory) writable() error {
 func openDirectory(s *Store, path string) (*Directory, error) {
 	o := &s.o
 	d := &Directory{
-		s: s, o: o, path: path, logger: o.Logger, cleanEpoch: -1, failed: make(chan struct{}),
+		s: s, o: o, path: path, logger: o.Logger, cleanEpoch: -1, mayOpen: make(chan struct{}), failed: make(chan struct{}),
 		files: commitlog.NewFiles(o.FS, o.MaxOpenFiles),
 	}
 	d.space = newSpace(d)
@@ -218,6 +221,9 @@ func (d *Directory) load() error {
 		return fmt.Errorf("read %s: %w", journalFile, err)
 	}
 	d.used = found
+	if err := d.loadClosed(); err != nil {
+		return fmt.Errorf("read %s: %w", closedFile, err)
+	}
 	if err := d.adoptCheckpoints(found); err != nil {
 		return err
 	}
@@ -258,13 +264,29 @@ type cleanMark struct {
 
 // begin prepares for changes.
 func (d *Directory) begin() {
-	if err := d.removeCleanMark(); err != nil {
+	err := d.removeCleanMark()
+	if err != nil {
 		d.fail(err)
+	}
+	d.settled.Store(d.clean)
+	if err != nil || d.clean || d.whole.disk == nil {
+		close(d.mayOpen)
 		return
 	}
-	d.settled = d.clean
-	if !d.clean && d.whole.disk != nil {
-		d.settled, _ = d.whole.try() // its error has failed the directory
+	d.s.running.Go(d.settle)
+}
+
+// settle makes durable what an earlier process has left, while the start has other things to do than to open logs: each log
+// would have to do it for itself, which takes its time where there are thousands. They do so if it takes too long, until it
+// is done.
+func (d *Directory) settle() {
+	defer close(d.mayOpen)
+	swept := d.whole.begin(func(err error) { d.settled.Store(err == nil) })
+	timer := time.NewTimer(wholePatience)
+	defer timer.Stop()
+	select {
+	case <-swept:
+	case <-timer.C:
 	}
 }
 

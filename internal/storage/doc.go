@@ -1,7 +1,7 @@
 // Package storage is all logs of a node: which directories they lie in, which partitions lie where, and the work that
 // nobody waits for or that many wait for together.
 //
-// It owns the log directories (meta.properties, .lock, .kafka_cleanshutdown, moldau.reserve), the side journal and
+// It owns the log directories (meta.properties, .lock, .kafka_cleanshutdown, moldau.closed, moldau.reserve), the side journal and
 // Kafka's text checkpoints, group commit, background retention and compaction, delayed deletion of folders, the watch over free space,
 // and the failure of a directory. It does not own a log's files (commitlog), the metadata log (quorum), or who leads a
 // partition and when a record counts (replica).
@@ -22,6 +22,8 @@
 //  8. What an unclean start has to read never exceeds Options.RecoveryBytes per directory, however many logs there are: appends
 //     wait rather than that. A snapshot stays until the journal knows a later recovery point.
 //  9. What recovery has read counts as synced only after a sync that began later.
+//  10. What moldau.closed says of a log is believed only at the start after the clean stop that wrote it, and only of a folder in
+//     which no file has changed since.
 //
 // Goroutines: per directory one syncer, one keeper (journal, checkpoints, space), one for retention and removal, one that looks for
 // damage, and one that picks what to compact and starts as many jobs as there are threads, all directories together: a disk that
@@ -30,7 +32,7 @@
 // is only found by them, share what all directories have, and count no longer once theirs has stalled. All are started by Start or Run
 // and waited for by Stop. Everything exported is safe for concurrent use, except what says otherwise.
 //
-// Files: moldau.journal is described in docs/format/journal.md. recovery-point-offset-checkpoint,
+// Files: moldau.journal and moldau.closed are described in docs/format. recovery-point-offset-checkpoint,
 // replication-offset-checkpoint and log-start-offset-checkpoint are Kafka's, written on clean stop and at most once per
 // CheckpointInterval when something changed.
 //
@@ -53,6 +55,8 @@
 //     forgets to hurry waits a little; nobody waits for ever.
 //   - Logs that grow set space aside, which makes their syncs cheaper. It counts as used; space gives it back before it
 //     says that the disk is full.
+//   - At an unclean start what the process before has left is synced while the metadata are replayed. A log that is opened before that
+//     is done, which is rare, makes durable by itself what it stands on.
 //   - A directory that was unclean at the start and in which some folder was never opened gets no clean mark, whatever
 //     the stop was like: nobody has recovered that folder.
 //   - time.Duration timers pace the background, Options.Now only judges ages and measures: in a simulation both are fake.

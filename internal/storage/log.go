@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -43,9 +44,6 @@ type Log struct {
 
 // TopicPartition returns which partition this is.
 func (l *Log) TopicPartition() kafka.TopicPartition { return l.tp }
-
-// TopicID returns the id of the topic.
-func (l *Log) TopicID() kafka.TopicID { return l.id }
 
 // Dir returns the directory that the partition lies in.
 func (l *Log) Dir() *Directory { return l.dir }
@@ -420,14 +418,12 @@ func (l *Log) retain(now time.Time) (left bool, err error) {
 		return false, nil
 	}
 	start := l.LogStart()
-	if _, err := l.Log.Retain(now); err != nil {
-		return false, err
-	}
+	_, err = l.Log.Retain(now)
 	if l.LogStart() != start {
 		l.NoteChange()
 	}
-	n, err := l.Log.DeletePending(now)
-	return n > 0, err
+	n, removeErr := l.Log.DeletePending(now)
+	return n > 0, errors.Join(err, removeErr)
 }
 
 func (l *Log) expireProducers(now time.Time, expiryMs int64) {

@@ -182,7 +182,7 @@ func (m moving) check(disk vfs.FS) error {
 	return nil
 }
 
-// TestMoveCrashEverywhere: the process is killed or the power cut before each disk operation while a partition moves to
+// TestMoveCrashEverywhere (KAFKA-16424, -13127): the process is killed or the power cut before each disk operation while a partition moves to
 // another directory and back. After each there is one log of it, with all that was promised.
 func TestMoveCrashEverywhere(t *testing.T) {
 	states := 0

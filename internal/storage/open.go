@@ -53,7 +53,8 @@ func (s *Store) scan(d *Directory) error {
 
 // twin is told of a second folder with the name of one partition, in b. Either a move from one directory to the other was
 // cut off when both were there, and the one that had moved more often is the partition's; or one is an older topic's, which
-// was deleted while its directory was offline, and Strays will find out which.
+// was deleted while its directory was offline, and Strays will find out which. A folder without an id can prove nothing: the first sync
+// of a log makes its id durable too, so that a power cut has taken both, and whatever records are left were never synced.
 func (s *Store) twin(tp kafka.TopicPartition, a, b *Directory) error {
 	idA, errA := s.storedID(a, tp)
 	idB, errB := s.storedID(b, tp)
@@ -61,7 +62,7 @@ func (s *Store) twin(tp kafka.TopicPartition, a, b *Directory) error {
 		return err
 	}
 	if idA != idB && !idA.IsZero() && !idB.IsZero() {
-		s.twins = append(s.twins, folder{tp, b})
+		s.twins = append(s.twins, folder{tp: tp, d: b})
 		return nil
 	}
 	movesA, errA := readMoves(s.o.FS, filepath.Join(a.path, tp.String()))
@@ -81,13 +82,40 @@ func (s *Store) twin(tp kafka.TopicPartition, a, b *Directory) error {
 		older.keeper.forget(tp, id)
 		return nil
 	}
-	return &identityError{fmt.Errorf("partition %s lies in %s and in %s: move the older of the two folders away", tp, a.path, b.path)}
+	if !idA.IsZero() && !idB.IsZero() {
+		return &identityError{fmt.Errorf("partition %s lies in %s and in %s: move the older of the two folders away", tp, a.path, b.path)}
+	}
+	kept, unnamed := a, b
+	if idA.IsZero() {
+		nothing, err := s.holdsNothing(a, tp)
+		if err != nil {
+			return err
+		}
+		if nothing || !idB.IsZero() {
+			kept, unnamed = b, a
+			s.enterLocked(tp, b)
+		}
+	}
+	unnamed.logger.Warn("partition has two folders, one without a topic id: nothing in that one was ever synced, and it is used only if the other is an older topic's",
+		"partition", tp.String(), "without", unnamed.path, "other", kept.path)
+	s.twins = append(s.twins, folder{tp, unnamed, true})
+	return nil
+}
+
+// holdsNothing tells whether no record was ever on the disk in a partition's folder.
+func (s *Store) holdsNothing(d *Directory, tp kafka.TopicPartition) (bool, error) {
+	entries, err := s.o.FS.List(filepath.Join(d.path, tp.String()))
+	if err != nil {
+		return false, d.ioFailed(fmt.Errorf("list the folder of %s: %w", tp, err))
+	}
+	return commitlog.HoldsNothing(entries), nil
 }
 
 // folder is a partition's folder that is not open.
 type folder struct {
-	tp kafka.TopicPartition
-	d  *Directory
+	tp      kafka.TopicPartition
+	d       *Directory
+	unnamed bool // it has no topic id, and was the second of its name
 }
 
 // enterLocked notes that a partition's folder is in d.
@@ -150,6 +178,9 @@ func (s *Store) openOrMake(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.
 		if err := d.Err(); err != nil {
 			return nil, err
 		}
+		if l, err := s.openClosed(d, tp, id, cfg); err != nil || l != nil {
+			return l, opened(d, tp, err)
+		}
 		if d, err = s.checkOwner(d, tp, id); err != nil {
 			return nil, err
 		}
@@ -175,9 +206,17 @@ func (s *Store) openOrMake(tp kafka.TopicPartition, id kafka.TopicID, dir kafka.
 		if created {
 			s.disclaim(d, tp)
 		}
-		return nil, d.ioFailed(fmt.Errorf("open %s: %w", tp, err))
+		return nil, opened(d, tp, err)
 	}
 	return l, nil
+}
+
+// opened returns what the caller is told of an open; nil stays nil.
+func opened(d *Directory, tp kafka.TopicPartition, err error) error {
+	if err == nil {
+		return nil
+	}
+	return d.ioFailed(fmt.Errorf("open %s: %w", tp, err))
 }
 
 // checkOwner returns the directory that holds the partition's folder, nil if the folder was that of an older topic and
@@ -224,6 +263,7 @@ type opening struct {
 	made     bool         // there is none yet
 	logStart kafka.Offset // where one that is made begins
 	closed   bool         // it was closed just now
+	summary  []byte       // what is known of it, if the folder has not changed; nil = nothing
 }
 
 func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cfg commitlog.Config, how opening) (*Log, error) {
@@ -239,11 +279,13 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 			return nil, err
 		}
 	}
+	<-d.mayOpen
 	memory := d.journal.recall(tp, id)
 	log, recovery, err := commitlog.Open(commitlog.Options{
 		FS: s.o.FS, Dir: path, TP: tp, Config: cfg, Files: d.files, Now: s.o.Now, Logger: d.logger,
 		RecoveryPoint: memory.recoveryPoint, LogStart: max(memory.logStart, how.logStart), Clean: d.clean && !how.made || how.closed,
-		DeferSync: true, StoresRecoveryPoint: true, NamesDurable: d.settled && !how.made, NewFolder: how.made,
+		Summary:   how.summary,
+		DeferSync: true, StoresRecoveryPoint: true, NamesDurable: d.settled.Load() && !how.made, NewFolder: how.made,
 		ProducerExpiryMs: s.o.ProducerExpiryMs,
 	})
 	d.scanned.Add(recovery.ScannedBytes)
@@ -512,7 +554,7 @@ func (s *Store) Strays(known func(tp kafka.TopicPartition, id kafka.TopicID) boo
 	var closed []folder
 	for tp, d := range s.folders {
 		if s.logs[tp] == nil && d.Online() {
-			closed = append(closed, folder{tp, d})
+			closed = append(closed, folder{tp: tp, d: d})
 		}
 	}
 	s.mu.Unlock()
@@ -531,8 +573,12 @@ func (s *Store) Strays(known func(tp kafka.TopicPartition, id kafka.TopicID) boo
 			errs = append(errs, s.setAside(f.d, f.tp, id))
 		}
 	}
-	for _, f := range s.twins {
-		errs = append(errs, s.placeTwin(f, known))
+	for _, unnamed := range []bool{false, true} { // where one with an id is the partition's, what has none is not
+		for _, f := range s.twins {
+			if f.unnamed == unnamed {
+				errs = append(errs, s.placeTwin(f, known))
+			}
+		}
 	}
 	s.twins = nil
 	errs = append(errs, s.strayCopies(known))
@@ -552,9 +598,23 @@ func (s *Store) placeTwin(f folder, known func(tp kafka.TopicPartition, id kafka
 		return s.setAside(f.d, f.tp, id)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.folders[f.tp] == nil { // else the first could not be set aside, which has been told
+	first := s.folders[f.tp]
+	if first == nil {
 		s.enterLocked(f.tp, f.d)
 	}
-	return nil
+	s.mu.Unlock()
+	if first == nil || !f.unnamed {
+		return nil // if there is a first one all the same it could not be set aside, which has been told
+	}
+	if id, err = s.storedID(first, f.tp); err != nil || !known(f.tp, id) {
+		return err
+	}
+	nothing, err := s.holdsNothing(f.d, f.tp)
+	switch {
+	case err != nil:
+		return err
+	case nothing:
+		return s.discard(f.d, f.tp.String(), f.tp)
+	}
+	return s.setAside(f.d, f.tp, kafka.TopicID{})
 }

@@ -27,8 +27,9 @@ const (
 	maxAheadBytes = 1 << 30
 )
 
-// floorBytes is how much of a disk must stay free: 1 %, but no less than 16 MiB and no more than 1 GiB.
-func floorBytes(total int64) int64 { return min(max(total/100, minFloorBytes), maxFloorBytes) }
+// FloorBytes is how much of a disk of total bytes must stay free, or writes are refused: 1 %, but no less than 16 MiB and no
+// more than 1 GiB.
+func FloorBytes(total int64) int64 { return min(max(total/100, minFloorBytes), maxFloorBytes) }
 
 // space watches what is free under one directory. Writes are refused below the floor and taken again when a quarter more
 // than the floor and the reserve are free: making the reserve must not make the disk full again.
@@ -70,7 +71,7 @@ func (s *space) look() error {
 
 // enoughBytes is how much of a disk must be free for it to be filled without care.
 func enoughBytes(total int64) int64 {
-	floor := floorBytes(total)
+	floor := FloorBytes(total)
 	return floor + floor/4 + reserveBytes
 }
 
@@ -101,7 +102,7 @@ func (s *space) compare() error {
 	if err != nil {
 		return fmt.Errorf("free space of %s: %w", s.d.path, err)
 	}
-	floor, enough := floorBytes(usage.Total), enoughBytes(usage.Total)
+	floor, enough := FloorBytes(usage.Total), enoughBytes(usage.Total)
 	switch full := s.full.Load(); {
 	case !full && usage.Free < floor:
 		if s.full.CompareAndSwap(false, true) {

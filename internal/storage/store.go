@@ -221,6 +221,14 @@ func (s *Store) ClusterID() (string, bool) {
 	return "", false
 }
 
+// Number says which node the directories belong to, where Options.NodeID did not, and makes that durable. Call it before Format.
+func (s *Store) Number(id kafka.NodeID) error {
+	for _, d := range s.all() {
+		d.identity.nodeID = id
+	}
+	return s.Claim()
+}
+
 // Claim makes the ids of directories that belong to no cluster yet durable, so that a node which has told others who it is
 // is the same after a crash. Call it before Format.
 func (s *Store) Claim() error {
@@ -330,6 +338,8 @@ func (s *Store) Start() error {
 	for _, d := range s.dirs {
 		if d.Online() {
 			beginning.Go(d.begin)
+		} else {
+			close(d.mayOpen)
 		}
 	}
 	beginning.Wait()
@@ -384,8 +394,13 @@ func (s *Store) Stop(clean bool) error {
 func (s *Store) stopCleanly(d *Directory) error {
 	logs := slices.DeleteFunc(s.allLogs(), func(l *Log) bool { return l.dir != d })
 	s.settleAll(d, logs)
-	s.sideBySide(logs, func(_ int, l *Log) {
-		if err := l.Close(); err != nil {
+	summaries := make([][]byte, len(logs))
+	s.sideBySide(logs, func(i int, l *Log) {
+		err := l.Close()
+		if err == nil {
+			summaries[i], err = l.Summary()
+		}
+		if err != nil {
 			d.fail(fmt.Errorf("close %s: %w", l.tp, err))
 			return
 		}
@@ -403,6 +418,9 @@ func (s *Store) stopCleanly(d *Directory) error {
 	if !d.clean && len(logs) < s.foldersIn(d) {
 		// A folder that was not opened was not recovered either, and the mark would make the next start trust it.
 		return nil
+	}
+	if err := d.storeClosed(logs, summaries); err != nil {
+		return fmt.Errorf("stop %s: %w", d.path, err)
 	}
 	if err := d.writeCleanMark(s.epoch); err != nil {
 		return fmt.Errorf("stop %s: %w", d.path, err)

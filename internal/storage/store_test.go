@@ -195,11 +195,53 @@ func TestDirectoryInUse(t *testing.T) {
 
 func TestPartitionLiesTwice(t *testing.T) {
 	fs := vfs.NewMem()
-	must(t, fs.MkdirAll("/a/orders-0"))
-	must(t, fs.MkdirAll("/b/orders-0"))
+	for _, dir := range []string{"/a/orders-0", "/b/orders-0"} {
+		must(t, fs.MkdirAll(dir))
+		must(t, commitlog.WritePartitionMetadata(fs, dir, id(1)))
+	}
 	if _, err := OpenDirectories(options(fs, "/a", "/b")); err == nil || !strings.Contains(err.Error(), "orders-0 lies in /a and in /b") {
 		t.Fatalf("error %v", err)
 	}
+}
+
+// TestTwoFoldersWithoutID: neither can prove anything. The one with records is used, and nothing with records is removed.
+func TestTwoFoldersWithoutID(t *testing.T) {
+	for with, want := range map[string][]string{"/a": {"/a"}, "/b": {"/b"}, "/a /b": {"/a", "/b"}, "": {"/b"}} {
+		fs := vfs.NewMem()
+		for _, dir := range []string{"/a", "/b"} {
+			s := run(t, options(fs, dir))
+			l := open(t, s, "orders", 1)
+			if strings.Contains(with, dir) {
+				appendTo(t, l, 3)
+			}
+			must(t, s.Stop(true))
+			must(t, fs.Remove(dir+"/orders-0/partition.metadata"))
+			must(t, fs.Remove(dir+"/"+journalFile))
+		}
+		s := run(t, options(fs, "/a", "/b"))
+		must(t, s.Strays(func(kafka.TopicPartition, kafka.TopicID) bool { return true }))
+		l := open(t, s, "orders", 1)
+		if l.Dir().Path() != want[0] || with != "" && l.LogEnd() != 3 {
+			t.Errorf("records in %q: the log in %s ends at %d", with, l.Dir().Path(), l.LogEnd())
+		}
+		must(t, s.Stop(true))
+		for _, dir := range want[1:] {
+			if got := folders(t, fs, dir); !slices.Equal(got, []string{"orders-0.*-stray"}) {
+				t.Errorf("records in %q: %s has the folders %v", with, dir, got)
+			}
+		}
+	}
+}
+
+// leave has a topic leave a partition with synced records in a directory, and a clean stop.
+func leave(t *testing.T, fs vfs.FS, dir string, topic byte, records int) {
+	t.Helper()
+	s := run(t, options(fs, dir))
+	l := open(t, s, "orders", topic)
+	w := watchSync(l)
+	appendTo(t, l, records)
+	must(t, w.wait(kafka.Offset(records)))
+	must(t, s.Stop(true))
 }
 
 // A topic is deleted and made again while the directory of its partition is offline: when that comes back the partition has
@@ -209,12 +251,7 @@ func TestFolderOfOlderTopicComesBack(t *testing.T) {
 		fs := vfs.NewMem()
 		older := map[string]string{"/a": "/b", "/b": "/a"}[younger]
 		for i, dir := range []string{older, younger} {
-			s := run(t, options(fs, dir))
-			l := open(t, s, "orders", byte(i+1))
-			w := watchSync(l)
-			appendTo(t, l, 3+i)
-			must(t, w.wait(kafka.Offset(3+i)))
-			must(t, s.Stop(true))
+			leave(t, fs, dir, byte(i+1), 3+i)
 		}
 		s := run(t, options(fs, "/a", "/b"))
 		must(t, s.Strays(func(_ kafka.TopicPartition, known kafka.TopicID) bool { return known == id(2) }))
@@ -227,6 +264,104 @@ func TestFolderOfOlderTopicComesBack(t *testing.T) {
 			t.Errorf("%s has the folders %v", older, got)
 		}
 	}
+}
+
+// The same, and the power fails when all of the younger topic's folder but the file with its id is on the disk.
+func TestFolderOfOlderTopicComesBackAfterPowerCut(t *testing.T) {
+	for younger, older := range map[string]string{"/a": "/b", "/b": "/a"} {
+		mem := vfs.NewMem()
+		leave(t, mem, older, 1, 3)
+		s := run(t, options(mem, younger))
+		open(t, s, "orders", 2)
+		crashed := mem.KillClone()
+		must(t, s.Stop(false))
+		must(t, crashed.Remove(younger+"/orders-0/partition.metadata"))
+
+		s = run(t, options(crashed, "/a", "/b"))
+		must(t, s.Strays(func(_ kafka.TopicPartition, known kafka.TopicID) bool { return known == id(2) }))
+		if l := open(t, s, "orders", 2); l.LogEnd() != 0 {
+			t.Errorf("the log in %s ends at %d", l.Dir().Path(), l.LogEnd())
+		}
+		must(t, s.Stop(true))
+		if got := folders(t, crashed, older); !slices.Contains(got, "orders-0.*-stray") {
+			t.Errorf("%s has the folders %v", older, got)
+		}
+	}
+}
+
+// The same at every moment in which the power can fail, with records in the younger topic's folder; and the metadata may also know the
+// older topic only: then its folder stays, and what the power cut has left of the other is kept for a person.
+func TestTwinWithoutIDCrashEverywhere(t *testing.T) {
+	states, unnamed := 0, 0
+	for younger, older := range map[string]string{"/a": "/b", "/b": "/a"} {
+		before := vfs.NewMem()
+		leave(t, before, older, 1, 3)
+		for at := int64(0); ; at++ {
+			mem := before.KillClone()
+			oneByOne := vfs.OnOp(vfs.OpOpen, younger[1:], errors.ErrUnsupported) // there is no sync that takes all at once
+			fs := vfs.NewInject(mem, oneByOne, vfs.FromIndex(at, syscall.EIO))
+			synced, tried := lifeOfYounger(options(fs, younger))
+			for how, disk := range mem.Survivors(rand.New(rand.NewPCG(uint64(at), 1)), thorough(6, 12)) {
+				states++
+				what := fmt.Sprintf("younger in %s, crash at operation %d, %s", younger, at, how)
+				stored, err := commitlog.ReadPartitionMetadata(disk, younger+"/orders-0")
+				there, _ := vfs.Exists(disk, younger+"/orders-0/00000000000000000000.log")
+				for topic, least := range map[byte]kafka.Offset{1: 3, 2: synced} {
+					disk := disk.KillClone()
+					s := run(t, options(disk, "/a", "/b"))
+					must(t, s.Strays(func(_ kafka.TopicPartition, known kafka.TopicID) bool { return known.IsZero() || known == id(topic) }))
+					l := open(t, s, "orders", topic)
+					if l.LogEnd() < least || topic == 1 && (l.LogEnd() != 3 || l.Dir().Path() != older) || topic == 2 && l.LogEnd() > tried {
+						t.Fatalf("%s: the log of topic %d in %s ends at %d, %d was synced", what, topic, l.Dir().Path(), l.LogEnd(), least)
+					}
+					must(t, s.Stop(true))
+					if entry, statErr := disk.Stat(younger + "/orders-0"); topic == 1 && statErr == nil && entry.Dir {
+						t.Fatalf("%s: the folder of topic 2 is in the way", what)
+					}
+				}
+				if there && (err != nil || stored != id(2)) {
+					unnamed++
+				}
+			}
+			if fs.Count() <= at {
+				break
+			}
+		}
+	}
+	if unnamed < 20 {
+		t.Errorf("%d folders without an id after %d crashes", unnamed, states)
+	}
+	t.Logf("%d states, %d with a folder that has no id", states, unnamed)
+}
+
+// lifeOfYounger makes topic 2 and appends to it. It returns what was synced, and what was appended at most.
+func lifeOfYounger(o Options) (synced, tried kafka.Offset) {
+	s, err := OpenDirectories(o)
+	if err != nil {
+		return 0, 0
+	}
+	defer func() { _ = s.Stop(false) }()
+	if errors.Join(s.Format("cluster"), s.Start()) != nil {
+		return 0, 0
+	}
+	l, err := s.Open(tp("orders", 0), id(2), kafka.DirUnassigned, commitlog.DefaultConfig())
+	if err != nil {
+		return 0, 0
+	}
+	w := watchSync(l)
+	for range 2 {
+		tried += 2
+		a, err := l.Append(records(2), commitlog.AppendOptions{})
+		if err != nil {
+			return synced, tried
+		}
+		l.AppendDone()
+		if w.wait(a.Last+1) != nil {
+			return synced, tried
+		}
+		synced = a.Last + 1
+	}
+	return synced, tried
 }
 
 // While a directory is offline nobody knows what lies there, so only partitions that are new are made elsewhere.

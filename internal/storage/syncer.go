@@ -221,7 +221,7 @@ func (s *syncer) syncWhole(logs []*Log) bool {
 		s.flushes = append(s.flushes, l.beginSync())
 	}
 	defer func() { clear(s.flushes) }()
-	done, err := s.d.whole.try()
+	done, err := s.d.whole.try(len(logs))
 	if !done {
 		return false
 	}

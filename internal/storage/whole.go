@@ -20,6 +20,10 @@ const (
 	// one by one, and nobody tries again for so many times as long as it took in the end.
 	wholePatience = 500 * time.Millisecond
 	wholePenalty  = 20
+
+	// Where others write so much, the logs one by one take about so long each: thousands of them, as a start syncs them, have more
+	// patience, and try again sooner.
+	wholeEach = time.Millisecond
 )
 
 // whole syncs everything that is on a directory's filesystem at once. That costs about as much as the sync of one file,
@@ -33,9 +37,10 @@ type whole struct {
 
 	disk vfs.Disk // nil: there is no such call, files have to be synced one by one. Closed with the directory
 
-	mu        xsync.Mutex // guards what follows
-	running   bool        // one goes on
-	notBefore time.Time   // other programs write much
+	mu        xsync.Mutex   // guards what follows
+	running   bool          // one goes on
+	notBefore time.Time     // other programs write much
+	took      time.Duration // what the last one did that took too long
 }
 
 func openWhole(d *Directory) (*whole, error) {
@@ -102,28 +107,45 @@ func (w *whole) close() error {
 func (w *whole) worthwhile(logs int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return logs >= w.d.o.SyncWholeFrom && w.disk != nil && !w.running && !w.d.o.Now().Before(w.notBefore)
+	if logs < w.d.o.SyncWholeFrom || w.disk == nil || w.running {
+		return false
+	}
+	return !w.d.o.Now().Before(w.notBefore) || oneByOne(logs) > w.took
 }
 
-// try is sync, with patience. It returns false if that was not enough: then the sync goes on, and its failure fails the
-// directory all the same, but nobody waits for it.
-func (w *whole) try() (done bool, err error) {
-	began := w.d.o.Now()
+// oneByOne is about what the syncs of so many logs take where others write much.
+func oneByOne(logs int) time.Duration { return time.Duration(logs) * wholeEach }
+
+// begin is sync for somebody who need not wait. over, which must not wait, is told how it ended, and then the channel.
+func (w *whole) begin(over func(error)) <-chan error {
 	w.mu.Lock()
 	w.running = true
 	w.mu.Unlock()
 	result := make(chan error, 1)
 	w.d.s.running.Go(func() {
 		err := w.sync()
+		over(err)
 		w.mu.Lock()
 		w.running = false
-		if took := w.d.since(began); took > wholePatience {
-			w.notBefore = w.d.o.Now().Add(wholePenalty * took)
-		}
 		w.mu.Unlock()
 		result <- err
 	})
-	timer := time.NewTimer(wholePatience)
+	return result
+}
+
+// try is sync for so many logs, with patience. It returns false if that was not enough: then the sync goes on, and its failure
+// fails the directory all the same, but nobody waits for it.
+func (w *whole) try(logs int) (done bool, err error) {
+	began := w.d.o.Now()
+	result := w.begin(func(error) {
+		if took := w.d.since(began); took > wholePatience {
+			w.mu.Lock()
+			w.took = took
+			w.notBefore = w.d.o.Now().Add(wholePenalty * took)
+			w.mu.Unlock()
+		}
+	})
+	timer := time.NewTimer(max(wholePatience, oneByOne(logs)))
 	defer timer.Stop()
 	select {
 	case err = <-result:

@@ -38,7 +38,7 @@ type line struct {
 	lane    *lane
 	jobs    []func()
 	running bool
-	hurried bool // named in first
+	hurried bool // named in first, or to be again when what runs is over
 }
 
 // newWorkers returns workers for so many directories, each jobs at once for each.
@@ -85,7 +85,7 @@ func (w *workers) startLocked(l *lane) {
 // run puts a job in line, in the lane of the directory that the partition lies in. After stop it is dropped.
 func (w *workers) run(d *Directory, key kafka.TopicPartition, job func()) { w.add(d, key, job, false) }
 
-// runFirst puts a job before those of other partitions.
+// runFirst puts a job before those of other partitions, together with what the partition has in line.
 func (w *workers) runFirst(d *Directory, key kafka.TopicPartition, job func()) {
 	w.add(d, key, job, true)
 }
@@ -100,8 +100,10 @@ func (w *workers) hurry(key kafka.TopicPartition) {
 }
 
 func (l *line) hurry(key kafka.TopicPartition) {
-	if !l.running && !l.hurried {
-		l.hurried = true
+	if l.hurried {
+		return
+	}
+	if l.hurried = true; !l.running {
 		l.lane.first = append(l.lane.first, key)
 	}
 }
@@ -113,7 +115,9 @@ func (w *workers) add(d *Directory, key kafka.TopicPartition, job func(), first 
 		return
 	}
 	if l, busy := w.lines[key]; busy { // in whatever lane, so that its jobs keep their order
-		l.jobs = append(l.jobs, job)
+		if l.jobs = append(l.jobs, job); first {
+			l.hurry(key)
+		}
 		return
 	}
 	at := w.lanes[d]
@@ -147,10 +151,13 @@ func (w *workers) work(at *lane) {
 		w.mu.Unlock()
 		job()
 		w.mu.Lock()
-		if l.running = false; len(l.jobs) > 0 {
-			at.ready = append(at.ready, key) // at the end: no partition starves the others
-		} else {
+		switch l.running = false; {
+		case len(l.jobs) == 0:
 			delete(w.lines, key)
+		case l.hurried:
+			at.first = append(at.first, key)
+		default:
+			at.ready = append(at.ready, key) // at the end: no partition starves the others
 		}
 	}
 	at.running--
@@ -161,9 +168,7 @@ func (w *workers) nextLocked(at *lane) (kafka.TopicPartition, *line) {
 	if len(at.first) > 0 {
 		key := at.first[0]
 		at.first = at.first[1:]
-		l := w.lines[key]
-		l.hurried = false
-		return key, l
+		return key, w.lines[key]
 	}
 	for len(at.ready) > 0 {
 		key := at.ready[0]

@@ -85,10 +85,39 @@ func TestHurriedJobsComeFirst(t *testing.T) {
 			goOn <- struct{}{}
 		}
 		synctest.Wait()
-		w.hurry(tp("t", 3)) // and has a job left, at the end of the line
+		w.hurry(tp("t", 3)) // and is at its last job
 		close(goOn)
 		w.wait()
-		want := []string{"0a", "3a", "4a", "1a", "2a", "3b", "4b", "0b", "1b", "2b"}
+		want := []string{"0a", "3a", "0b", "4a", "3b", "4b", "1a", "2a", "1b", "2b"}
+		if !slices.Equal(order, want) {
+			t.Errorf("the order is %v, want %v", order, want)
+		}
+	})
+}
+
+// TestFirstComesFirstWhateverIsInLine: a job that comes first does so too when its partition has others in line, or under way.
+func TestFirstComesFirstWhateverIsInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkers(1, 1)
+		goOn := make(chan struct{})
+		var order []string
+		job := func(partition int32, name string) func() {
+			return func() {
+				<-goOn
+				order = append(order, fmt.Sprint(partition, name))
+			}
+		}
+		for _, name := range []string{"a", "b"} {
+			for i := range int32(4) {
+				w.run(nil, tp("t", i), job(i, name))
+			}
+		}
+		synctest.Wait()
+		w.runFirst(nil, tp("t", 0), job(0, "first")) // which runs
+		w.runFirst(nil, tp("t", 2), job(2, "first")) // which is in line
+		close(goOn)
+		w.wait()
+		want := []string{"0a", "2a", "0b", "2b", "0first", "2first", "1a", "3a", "1b", "3b"}
 		if !slices.Equal(order, want) {
 			t.Errorf("the order is %v, want %v", order, want)
 		}
