@@ -26,6 +26,9 @@ func (q *Quorum) AddVoter(ctx context.Context, v Voter) error {
 		if len(v.Endpoints) == 0 || v.ID < 0 || v.DirID.IsZero() {
 			return nil, nil, fmt.Errorf("voter %d: a voter has a node id, a directory id and a controller listener: %w", v.ID, kerr.InvalidRequest)
 		}
+		if _, votes := find(voters, v); votes {
+			return nil, nil, fmt.Errorf("voter %d with directory id %v has a vote: %w", v.ID, v.DirID, kerr.DuplicateVoter)
+		}
 		next := append(slices.Clone(voters), v)
 		if err := checkVoters(next); err != nil {
 			return nil, nil, fmt.Errorf("%w: %w", err, kerr.DuplicateVoter)
@@ -123,7 +126,16 @@ func (q *Quorum) changeVoters(ctx context.Context, change voterChange) error {
 	if !slices.EqualFunc(q.members.newest().voters, next, SameVoter) {
 		return fmt.Errorf("raft held another voter change for under way: %w", kerr.RequestTimedOut)
 	}
+	q.o.Logger.Info("the voter set of the metadata quorum has changed", "from", named(voters), "to", named(next))
 	return nil
+}
+
+// named are voters as a person looks for them: node id and directory id.
+func named(voters []Voter) (names []string) {
+	for _, v := range voters {
+		names = append(names, fmt.Sprintf("%d:%v", v.ID, v.DirID))
+	}
+	return names
 }
 
 // awaitAnnounced waits until this leadership has begun: a voter set of a leader before may still be undecided until then.

@@ -1,9 +1,11 @@
 package quorum
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -153,6 +155,41 @@ func TestAutoJoin(t *testing.T) {
 	})
 }
 
+// TestNodeIDTwice: a node does not take the vote of another one that runs and has the same node id, not while that is away for a
+// moment either; nor is a person told to take it.
+func TestNodeIDTwice(t *testing.T) {
+	for _, auto := range []bool{true, false} {
+		t.Run(fmt.Sprintf("auto join %t", auto), func(t *testing.T) {
+			inWorld(t, 3, func(w *world) {
+				w.start(1, 2, 3)
+				leader, epoch := w.leader()
+				w.propose(leader, epoch, "a")
+				rightful := w.other(leader)
+				var log bytes.Buffer
+				double := w.add(Voter{ID: 4, DirID: kafka.DirID{9, 9, 9}, Endpoints: testVoter(4).Endpoints}, func(o *Options) {
+					o.NodeID, o.AutoJoin, o.Joined = rightful.self.ID, auto, true
+					o.Bootstrap = []string{addressOf(leader.self)}
+					o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+				})
+				w.start(4)
+				time.Sleep(20 * time.Second)
+				w.kill(rightful.self.ID)
+				time.Sleep(5 * time.Second)
+				w.start(rightful.self.ID)
+				time.Sleep(5 * time.Second)
+				w.voters(1, 2, 3)
+				if _, votes := find(leader.q.Status().VoterSet, rightful.self); !votes {
+					t.Error("the vote is somebody else's")
+				}
+				w.kill(double.self.ID)
+				if text := log.String(); !strings.Contains(text, "node.id") || !strings.Contains(text, addressOf(rightful.self)) || strings.Contains(text, "remove-controller") {
+					t.Errorf("it was told:\n%s", text)
+				}
+			})
+		})
+	}
+}
+
 // TestEndpointsOfWhomAllNeed: a voter that listens elsewhere than before, and without which there is no majority, is found: it says
 // where it is. Both orders of who has more entries lead to a leader, and then the voter set says it too.
 func TestEndpointsOfWhomAllNeed(t *testing.T) {
@@ -188,6 +225,74 @@ func TestEndpointsOfWhomAllNeed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAllListenElsewhere: every voter comes back where nobody looks for it but the configuration, as a cluster does that is given other
+// ports. They find each other, and the voter set says where they are.
+func TestAllListenElsewhere(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.start(1, 2, 3)
+		leader, epoch := w.leader()
+		w.propose(leader, epoch, "a")
+		w.agreed("a")
+		var addresses []string
+		for id := kafka.NodeID(1); id <= 3; id++ {
+			w.stop(id)
+			to := Endpoint{Name: "CONTROLLER", Host: fmt.Sprintf("elsewhere%d", id), Port: 1}
+			w.move(w.nodes[id], to)
+			addresses = append(addresses, to.hostPort())
+		}
+		for _, m := range w.nodes {
+			m.options = func(o *Options) { o.Bootstrap = addresses }
+		}
+		w.start(1, 2, 3)
+		w.await("where everybody listens", 20*time.Second, func() bool {
+			for _, m := range w.nodes {
+				for _, other := range w.nodes {
+					if v, _ := find(m.q.Status().VoterSet, other.self); !SameVoter(v, other.self) {
+						return false
+					}
+				}
+			}
+			return true
+		})
+		leader, epoch = w.leader()
+		w.propose(leader, epoch, "b")
+		w.agreed("a", "b")
+	})
+}
+
+// TestCopyOfAVoter: a voter's disk is copied, and the copy started elsewhere. It is found out as long as the voter is where the voter set
+// says; without it, it is the voter, which has moved.
+func TestCopyOfAVoter(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.start(1, 2, 3)
+		leader, epoch := w.leader()
+		w.propose(leader, epoch, "a")
+		w.agreed("a")
+		original := w.other(leader)
+		ctx, cancel := soon()
+		defer cancel()
+		for _, runs := range []bool{true, false} {
+			if !runs {
+				w.stop(original.self.ID)
+			}
+			o := testOptions(original.disk.KillClone(), &recorder{leads: -1})
+			o.NodeID, o.DirID, o.ClusterID, o.CanVote, o.Voters = original.self.ID, original.self.DirID, testCluster, true, nil
+			o.Endpoints = []Endpoint{{Name: "CONTROLLER", Host: "elsewhere", Port: 1}}
+			o.Dial = w.dialFrom(original.self.ID)
+			q, err := Open(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := q.Double(ctx); (err != nil) != runs {
+				t.Errorf("the original runs: %t. The copy says %v", runs, err)
+			}
+			if err := q.Stop(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 // TestAppliedSetsStayApplied: a start goes through the voter sets of the log again, and what quorum-commit says must not fall

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.etcd.io/raft/v3"
 
 	"moldau/internal/kafka"
+	"moldau/internal/vfs"
 )
 
 // TestThreeVoters: they elect a leader, what it commits reaches all, another follows when it dies, and it comes back with all.
@@ -42,15 +45,7 @@ func TestThreeVoters(t *testing.T) {
 // state, and goes on from there, also after a restart.
 func TestSnapshotForAVoter(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
-		for _, m := range w.nodes {
-			m.options = with(m.options, func(o *Options) { o.SegmentBytes, o.RetentionBytes = 400, 0 })
-		}
-		w.start(1, 2, 3)
-		leader, epoch := w.leader()
-		away := w.other(leader)
-		w.propose(leader, epoch, "before")
-		w.agreed("before")
-		w.kill(away.self.ID)
+		leader, epoch, away := w.leaveBehind()
 		want := []string{"before"}
 		for i := range 3 {
 			for j := range 10 {
@@ -79,13 +74,40 @@ func TestSnapshotForAVoter(t *testing.T) {
 	})
 }
 
+// TestSnapshotForAFullDisk: a snapshot for which a voter has no space waits for some, and nothing need be started again.
+func TestSnapshotForAFullDisk(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		leader, epoch, away := w.leaveBehind()
+		want := []string{"before"}
+		for i := range 30 {
+			want = append(want, fmt.Sprintf("record %d", i))
+			w.propose(leader, epoch, want[len(want)-1])
+		}
+		takeSnapshot(t, leader.q, leader.r)
+		refused := 0
+		disk := vfs.NewInject(away.disk, func(op vfs.Op) error {
+			if op.Kind == vfs.OpWrite && strings.Contains(op.Path, "leader-epoch-checkpoint") && refused < 3 {
+				refused++
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		away.options = with(away.options, func(o *Options) { o.FS = disk })
+		w.start(away.self.ID)
+		w.agreed(want...)
+		if refused < 3 {
+			t.Errorf("%d writes were refused", refused)
+		}
+		w.propose(leader, epoch, "after")
+		w.agreed(append(want, "after")...)
+	})
+}
+
 // TestObserver: a node without a vote follows, tells how far it is, finds the next leader, and starts from a snapshot when the
 // log no longer begins at the beginning.
 func TestObserver(t *testing.T) {
 	inWorld(t, 3, func(w *world) {
-		for _, m := range w.nodes {
-			m.options = with(m.options, func(o *Options) { o.SegmentBytes, o.RetentionBytes = 400, 0 })
-		}
+		w.shortenLogs()
 		w.start(1, 2, 3)
 		leader, epoch := w.leader()
 		observer := w.add(testVoter(9), func(o *Options) {
@@ -127,6 +149,57 @@ func TestObserver(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestObserverAsksOn: an address where nobody is, or nobody knows the leader, does not keep an observer from asking at the next one, and
+// it does not ask itself.
+func TestObserverAsksOn(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.start(1)
+		leader, epoch := w.leader()
+		w.propose(leader, epoch, "a")
+		w.add(testVoter(9), func(o *Options) {
+			o.Bootstrap = nil
+			for id := range kafka.NodeID(9) {
+				o.Bootstrap = append(o.Bootstrap, addressOf(testVoter(9-id))) // the leader is the last
+			}
+		})
+		w.start(9)
+		const tries = 7 // without itself, and the last one succeeds
+		w.await("the observer has what there is", tries*time.Duration(w.nodes[9].q.o.RetryBackoffMs)*time.Millisecond+fetchWait/10, func() bool {
+			_, state := w.nodes[9].r.snapshot()
+			return len(state) == 1
+		})
+	})
+}
+
+// TestWhereLeaderListens: an observer goes to the leader where it found it, not where a voter set that is older has it. One with a vote
+// hears from the leader itself where it is.
+func TestWhereLeaderListens(t *testing.T) {
+	moved := testVoter(1)
+	moved.Endpoints = []Endpoint{{Name: "CONTROLLER", Host: "elsewhere", Port: 1}}
+	q := &Quorum{guide: moved, members: members{sets: []votersAt{{voters: []Voter{testVoter(1), testVoter(2)}}}}}
+	for _, follows := range []bool{true, false} {
+		q.follows = follows
+		want := testVoter(1)
+		if follows {
+			want = moved
+		}
+		if got, ok := q.nameLocked(raftID(moved.DirID)); !ok || !SameVoter(got, want) {
+			t.Errorf("follows %t: %v", follows, got)
+		}
+	}
+}
+
+// TestGuideThatMoved: who was followed at one address, and sends messages from another since, is answered at the other.
+func TestGuideThatMoved(t *testing.T) {
+	moved := testVoter(1)
+	moved.Endpoints = []Endpoint{{Name: "CONTROLLER", Host: "elsewhere", Port: 1}}
+	q := &Quorum{guide: testVoter(1), follows: true, members: members{sets: []votersAt{{voters: []Voter{testVoter(1), testVoter(2)}}}}}
+	q.meet(moved, raft.BasicStatus{})
+	if got, ok := q.nameLocked(raftID(moved.DirID)); !ok || !SameVoter(got, moved) {
+		t.Errorf("%v, want %v", got, moved)
+	}
 }
 
 // TestStopHandsOver: a leader that stops is followed by another one at once, not after its silence was noticed.
@@ -206,4 +279,24 @@ func TestRedirectsEnd(t *testing.T) {
 		}
 		f.at = addressOf(to)
 	}
+}
+
+// shortenLogs has the nodes keep only what comes after their last snapshot.
+func (w *world) shortenLogs() {
+	for _, m := range w.nodes {
+		m.options = with(m.options, func(o *Options) { o.SegmentBytes, o.RetentionBytes = 400, 0 })
+	}
+}
+
+// leaveBehind starts three nodes with short logs, of which one is away after it has got the record "before".
+func (w *world) leaveBehind() (leader *member, epoch kafka.Epoch, away *member) {
+	w.t.Helper()
+	w.shortenLogs()
+	w.start(1, 2, 3)
+	leader, epoch = w.leader()
+	away = w.other(leader)
+	w.propose(leader, epoch, "before")
+	w.agreed("before")
+	w.kill(away.self.ID)
+	return leader, epoch, away
 }

@@ -353,7 +353,9 @@ func TestLostMemory(t *testing.T) {
 				for range 2 { // it is the same somebody else after a restart
 					w.start(m.self.ID)
 					if m.self.DirID == old.DirID {
+						w.mu.Lock()
 						m.self.DirID = m.q.self.DirID
+						w.mu.Unlock()
 					}
 					if m.q.self.DirID == old.DirID || m.q.self.DirID != m.self.DirID {
 						t.Fatalf("it came back as %v, was %v", m.q.self, old)

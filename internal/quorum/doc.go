@@ -35,12 +35,13 @@
 // leadership), handover.go (on stop), propose.go, deliver.go (to the Listener), store.go and recover.go (raft.Storage on the log),
 // entry.go (entry and batch), snapshot.go and snapshot_file.go, install.go (a leader's snapshot), members.go (voters), change.go
 // (voters come and go), state.go (term, vote, commit index), message.go and message_check.go (raft's messages as bytes), link.go
-// (to other voters), receive.go (from them), observe.go (serving Fetch, FetchSnapshot), follow.go (using them), errand.go, form.go
-// (a new cluster), status.go.
+// (to other voters), receive.go (from them), vacancy.go (a leader's process has ended), observe.go (serving Fetch, FetchSnapshot), follow.go (using them), errand.go, form.go
+// (a new cluster), bootstrap.go (what it begins with), status.go.
 //
 // Files on disk, in the folder __cluster_metadata-0 of metadata.log.dir: those of commitlog; <end offset>-<epoch>.checkpoint, a
 // snapshot; quorum-state, term and vote as Apache Kafka stores them; quorum-commit, a commit index, our own;
-// quorum-voter, ours too, for a voter that has lost its memory: the directory id that it has in the quorum since.
+// quorum-voter, ours too, for a voter that has lost its memory: the directory id that it has in the quorum since. Next to the
+// folder lies bootstrap.checkpoint where a tool has formatted the node: the records with which the log is to begin.
 //
 // Not obvious:
 //   - Group commit needs no timer: proposals that arrive while a sync runs wait in a queue, and the next turn of the loop
@@ -55,11 +56,13 @@
 //   - A voter that was removed may never hear of it, since its leader no longer speaks to it. A voter that hears of no leader for
 //     a while therefore fetches, as an observer does.
 //   - A voter set may name somebody as leader's peer before it is known here, or have a voter listen where it did before; who sends
-//     messages says where it listens.
+//     messages says where it listens, and a voter without a leader asks at the addresses of the configuration.
 //   - A voter set is in force here when this node knows it to be committed, and nobody but a leader tells. A candidate tells too, since
 //     there may be no leader until who has the longest log knows that it has a vote.
 //   - Raft's snapshot message carries a name. The file is fetched first and raft is told when it is whole. A leader that hears
 //     nothing for an election timeout tells again; a follower that is still fetching does not mind.
+//   - A voter that the leader's machine refuses forgets its leader, once for each connection that it had. Alone it changes nothing by
+//     that: raft's other voters do not answer its pre-vote while they hear from the leader.
 //   - A sole voter is not ticked. It campaigns at once and nobody can depose it, so an idle quorum of one has no timer but that
 //     of the snapshot interval.
 //   - Raft's own idea of "applied" is about the voter set only, and the loop applies that itself. How far the Listener has

@@ -21,7 +21,7 @@ func (q *Quorum) runErrands(ctx context.Context) {
 	var silent complaint
 	told := false
 	for ctx.Err() == nil {
-		if told = told || q.tellReadmission(); !q.errandDue() {
+		if told = told || q.tellReadmission(ctx); !q.errandDue() {
 			select {
 			case <-ctx.Done():
 			case <-q.errandWake:
@@ -30,7 +30,7 @@ func (q *Quorum) runErrands(ctx context.Context) {
 		}
 		err := q.errand(ctx)
 		if err != nil && ctx.Err() == nil && silent.due(q.o.Now()) {
-			q.o.Logger.Warn("the leader of the metadata quorum did not change the voter set; trying on", "err", err)
+			q.o.Logger.Warn("the voter set of the metadata quorum is not as this node needs it; trying on", "err", err)
 		}
 		if err != nil {
 			pause(ctx, errandRetry)
@@ -42,10 +42,10 @@ func (q *Quorum) runErrands(ctx context.Context) {
 func (q *Quorum) errandDue() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.leader.ID == kafka.NoNode || q.leadsLocked() || !q.o.CanVote {
+	voters := q.members.newest().voters
+	if q.leader.ID == kafka.NoNode || q.leadsLocked() || !q.o.CanVote || len(voters) == 0 { // who votes comes with the log
 		return false
 	}
-	voters := q.members.newest().voters
 	if mine, votes := find(voters, q.self); votes {
 		return !SameVoter(mine, q.self)
 	}
@@ -60,6 +60,27 @@ func byNode(voters []Voter, id kafka.NodeID) (Voter, bool) {
 		return Voter{}, false
 	}
 	return voters[i], true
+}
+
+// rivalry returns an error if the voter with this node's id is not what this node was with another disk, but somebody else: it has
+// run beside this one. To take its vote would leave the cluster with one voter less than it counts on.
+func (q *Quorum) rivalry(ctx context.Context, voters []Voter) error {
+	v, taken := byNode(voters, q.self.ID)
+	address, known := q.address(v)
+	if !taken || v.DirID == q.self.DirID || !known {
+		return nil
+	}
+	if q.rival != v.DirID {
+		if q.self.listensAt(address) {
+			return nil
+		}
+		info, err := q.ask(ctx, address)
+		if err != nil || info.clusterID != q.o.ClusterID || info.node.ID != v.ID || info.node.DirID != v.DirID {
+			return nil // it is gone, and whoever listens there now is another
+		}
+		q.rival = v.DirID
+	}
+	return fmt.Errorf("node.id=%d is that of another node, a voter that runs at %s: give this one an id and directories of its own", v.ID, address)
 }
 
 // wantsIn tells whether this node asks for a vote by itself.
@@ -77,6 +98,9 @@ func (q *Quorum) errand(ctx context.Context) error {
 	address, ok := q.address(leader)
 	if !ok {
 		return fmt.Errorf("the listener of node %d is not known", leader.ID)
+	}
+	if err := q.rivalry(ctx, voters); err != nil {
+		return err
 	}
 	timeout := 10 * time.Duration(q.o.RequestTimeoutMs) * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -138,7 +162,7 @@ func (q *Quorum) errandRequest(voters []Voter, epoch kafka.Epoch, timeout time.D
 }
 
 // tellReadmission tells a person how a controller that has no vote gets one. It is false as long as there is nothing to tell.
-func (q *Quorum) tellReadmission() bool {
+func (q *Quorum) tellReadmission(ctx context.Context) bool {
 	q.mu.Lock()
 	voters := q.members.newest().voters
 	leader := q.leader
@@ -147,12 +171,21 @@ func (q *Quorum) tellReadmission() bool {
 	if _, votes := find(voters, q.self); votes || !known || len(voters) == 0 || !q.o.CanVote || q.o.AutoJoin {
 		return false
 	}
+	if err := q.rivalry(ctx, voters); err != nil {
+		q.o.Logger.Error("this controller gets no vote in the metadata quorum", "err", err)
+		return true
+	}
 	add := fmt.Sprintf("moldau metadata-quorum --bootstrap-controller %s --command-config <server.properties of this node> add-controller", address)
-	if v, before := byNode(voters, q.self.ID); before {
-		remove := fmt.Sprintf("moldau metadata-quorum --bootstrap-controller %s remove-controller --controller-id %d --controller-directory-id %v", address, v.ID, v.DirID)
+	v, before := byNode(voters, q.self.ID)
+	remove := fmt.Sprintf("moldau metadata-quorum --bootstrap-controller %s remove-controller --controller-id %d --controller-directory-id %v", address, v.ID, v.DirID)
+	switch {
+	case before && q.wantsIn():
+		q.o.Logger.Warn("this node was a voter of the metadata quorum with another disk, and has no vote now; a command takes the old one, and then it asks for its own",
+			"command", remove)
+	case before:
 		q.o.Logger.Warn("this node was a voter of the metadata quorum with another disk, and has no vote now; two commands give it its vote back",
 			"first", remove, "then", add)
-	} else if !q.wantsIn() {
+	case !q.wantsIn():
 		q.o.Logger.Info("this controller has no vote in the metadata quorum; a command gives it one", "command", add)
 	}
 	return true

@@ -49,7 +49,10 @@ type follower struct {
 	conn       *peer.Conn
 	at         string // the address that conn leads to, or that is tried next
 	asked      int    // how many of the addresses have been tried
-	redirected bool   // somebody named the leader, who has not answered as such yet
+	known      int    // how many there were
+	failed     int    // how many attempts have failed since one succeeded, or since all had failed
+	named      Voter  // the leader as somebody else has named it, if at is its address
+	redirected bool   // that one has not answered as the leader yet
 	silent     complaint
 }
 
@@ -69,7 +72,7 @@ func (q *Quorum) follow(ctx context.Context) {
 		}
 		err := q.followOnce(ctx, &f)
 		if err == nil {
-			retry = delay
+			retry, f.failed = delay, 0
 			continue
 		}
 		if ctx.Err() != nil {
@@ -79,12 +82,40 @@ func (q *Quorum) follow(ctx context.Context) {
 			q.o.Logger.Warn("cannot follow the metadata quorum; trying on", "address", f.at, "err", err)
 		}
 		f.hangUp()
-		f.at = ""
+		f.at, f.named = "", Voter{}
 		q.handIn(ctx, arrival{forget: true})
+		q.lookAround(ctx)
 		if !pause(ctx, retry) {
 			return
 		}
-		retry = min(2*retry, maxRetryDelay)
+		// One that knows of no leader says nothing about the next one.
+		if f.failed++; f.failed >= f.known {
+			retry, f.failed = min(2*retry, maxRetryDelay), 0
+		}
+	}
+}
+
+// lookAround has a voter that hears of no leader ask at the addresses of the configuration which voters listen there. Those that
+// listen elsewhere than the voter set says could not find each other otherwise, if too many of them do: as when all nodes of a cluster
+// are given other ports.
+func (q *Quorum) lookAround(ctx context.Context) {
+	for _, address := range q.o.Bootstrap {
+		q.mu.Lock()
+		votes := q.votesLocked()
+		q.mu.Unlock()
+		if !votes || q.self.listensAt(address) || ctx.Err() != nil {
+			continue
+		}
+		info, err := q.ask(ctx, address)
+		if err != nil || info.clusterID != q.o.ClusterID {
+			continue
+		}
+		q.mu.Lock()
+		known, named := find(q.members.newest().voters, info.node)
+		q.mu.Unlock()
+		if named && !SameVoter(known, info.node) {
+			q.handIn(ctx, arrival{from: info.node})
+		}
 	}
 }
 
@@ -110,7 +141,7 @@ func (q *Quorum) candidates() (addresses []string) {
 		}
 	}
 	for _, a := range q.o.Bootstrap {
-		if !slices.Contains(addresses, a) {
+		if !slices.Contains(addresses, a) && !q.self.listensAt(a) {
 			addresses = append(addresses, a)
 		}
 	}
@@ -124,7 +155,7 @@ func (q *Quorum) followOnce(ctx context.Context, f *follower) error {
 		if len(addresses) == 0 {
 			return errors.New("no controller is known; set controller.quorum.bootstrap.servers")
 		}
-		f.at = addresses[f.asked%len(addresses)]
+		f.at, f.known = addresses[f.asked%len(addresses)], len(addresses)
 		f.asked++
 	}
 	if f.conn == nil {
@@ -165,6 +196,9 @@ func (q *Quorum) followOnce(ctx context.Context, f *follower) error {
 		return fmt.Errorf("fetch of %s: the answer names no leader", TopicName)
 	}
 	f.redirected = false
+	if f.named.ID == leader.ID && len(f.named.Endpoints) > 0 {
+		leader.Endpoints = f.named.Endpoints // a voter set that is known here may have it listen where it did before
+	}
 	q.mu.Lock()
 	epoch := q.epoch
 	q.mu.Unlock()
@@ -239,7 +273,7 @@ func (q *Quorum) redirect(f *follower, leader Voter, known bool, err error) erro
 		return fmt.Errorf("fetch of %s: %w", TopicName, err)
 	}
 	f.hangUp()
-	f.at, f.redirected = address, true
+	f.at, f.named, f.redirected = address, leader, true
 	return nil
 }
 

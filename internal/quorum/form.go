@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"moldau/internal/commitlog"
 	"moldau/internal/kafka"
 	"moldau/internal/peer"
@@ -164,8 +166,8 @@ func (o *FormOptions) find(ctx context.Context) (Formed, error) {
 	}
 	silent := complaint{told: o.Now()}
 	for {
-		answers := o.askAll(ctx, addresses)
-		formed, waits, err := o.decide(addresses, answers)
+		answers, faults := o.askAll(ctx, addresses)
+		formed, waits, err := o.decide(addresses, answers, faults)
 		if err != nil || waits == "" {
 			return formed, err
 		}
@@ -178,22 +180,26 @@ func (o *FormOptions) find(ctx context.Context) (Formed, error) {
 	}
 }
 
-// askAll asks every address; who does not answer has nil.
-func (o *FormOptions) askAll(ctx context.Context, addresses []string) []*nodeInfo {
-	answers := make([]*nodeInfo, len(addresses))
+// askAll asks every address; who does not answer has nil, and the reason.
+func (o *FormOptions) askAll(ctx context.Context, addresses []string) ([]*nodeInfo, []error) {
+	answers, faults := make([]*nodeInfo, len(addresses)), make([]error, len(addresses))
 	var asking sync.WaitGroup
 	for i, address := range addresses {
 		asking.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, formTimeout)
 			defer cancel()
-			if info, err := askNode(ctx, address, o.Dial); err == nil {
+			info, err := askNode(ctx, address, o.Dial)
+			if faults[i] = err; err == nil {
 				answers[i] = &info
 			}
 		})
 	}
 	asking.Wait()
-	return answers
+	return answers, faults
 }
+
+// errBrokerListener says that an address is one of those for clients. There a private key ends the connection, and the log tells of it.
+var errBrokerListener = errors.New("a broker's listener, where no controller answers: name the port of the controller's")
 
 // askNode asks whoever listens at address who it is.
 func askNode(ctx context.Context, address string, dial func(context.Context, string) (net.Conn, error)) (nodeInfo, error) {
@@ -202,7 +208,10 @@ func askNode(ctx context.Context, address string, dial func(context.Context, str
 		return nodeInfo{}, err
 	}
 	defer conn.Close()
-	body, err := askPrivately(ctx, conn, wire.FormKey, nil)
+	if _, _, produces := conn.Versions(kmsg.Produce.Int16()); produces {
+		return nodeInfo{}, errBrokerListener
+	}
+	body, err := conn.DoPrivate(ctx, wire.FormKey, nil)
 	if err != nil {
 		return nodeInfo{}, err
 	}
@@ -215,13 +224,13 @@ func (q *Quorum) ask(ctx context.Context, address string) (nodeInfo, error) {
 	return askNode(ctx, address, q.o.Dial)
 }
 
-// decide draws the conclusion from one round of answers: a cluster, an error that no waiting cures, or whom and what to wait for.
-func (o *FormOptions) decide(addresses []string, answers []*nodeInfo) (formed Formed, waits string, err error) {
+// decide draws the conclusion from one round of answers, and of faults where there is none: a cluster, an error that no waiting cures, or whom and what to wait for.
+func (o *FormOptions) decide(addresses []string, answers []*nodeInfo, faults []error) (formed Formed, waits string, err error) {
 	var reasons []string
 	for i, a := range answers {
 		switch {
 		case a == nil:
-			reasons = append(reasons, addresses[i]+" (no answer)")
+			reasons = append(reasons, fmt.Sprintf("%s (no answer: %v)", addresses[i], faults[i]))
 		case a.clusterID == "":
 		case o.ClusterID != "" && o.ClusterID != a.clusterID:
 			return Formed{}, "", fmt.Errorf("node %d at %s belongs to cluster %s, and cluster.id is %s", a.node.ID, addresses[i], a.clusterID, o.ClusterID)

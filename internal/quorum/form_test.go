@@ -2,16 +2,21 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"moldau/internal/kafka"
 	"moldau/internal/vfs"
+	"moldau/internal/wire"
 )
 
 // forming is a node that is not formatted.
@@ -184,7 +189,7 @@ func TestFormingWaits(t *testing.T) {
 		voters  int
 	}{
 		"all there":                {answers: []*nodeInfo{info(1, both...), info(2, both...)}, voters: 2},
-		"silent":                   {answers: []*nodeInfo{info(1, both...), nil}, waits: "n2:9093 (no answer)"},
+		"silent":                   {answers: []*nodeInfo{info(1, both...), nil}, waits: "n2:9093 (no answer: gone)"},
 		"lists others":             {answers: []*nodeInfo{info(1, both...), info(2, "n2:9093", "n3:9093")}, waits: "lists the controllers [n2:9093, n3:9093]"},
 		"not the lowest":           {change: func(o *FormOptions) { o.NodeID, o.DirID = 2, testVoter(2).DirID }, answers: []*nodeInfo{info(1, both...), info(2, both...)}, waits: "node 1, which has the lowest id"},
 		"not listed":               {change: func(o *FormOptions) { o.NodeID, o.DirID = 0, testVoter(9).DirID }, answers: []*nodeInfo{info(1, both...), info(2, both...)}, waits: "none of them"},
@@ -205,7 +210,7 @@ func TestFormingWaits(t *testing.T) {
 			if c.change != nil {
 				c.change(&o)
 			}
-			formed, waits, err := o.decide(both, c.answers)
+			formed, waits, err := o.decide(both, c.answers, []error{errors.New("gone"), errors.New("gone")})
 			switch {
 			case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)), c.err == "" && err != nil:
 				t.Errorf("error %v, want %q", err, c.err)
@@ -218,13 +223,50 @@ func TestFormingWaits(t *testing.T) {
 	}
 }
 
+// TestFormingAtABroker: a node that was given the port for clients instead of the controller's says so, and does not send what would be
+// an error in the other's log.
+func TestFormingAtABroker(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	asked := make(chan int16, 8)
+	go func() {
+		defer close(asked)
+		for {
+			frame, err := wire.ReadFrame(far, 1<<20, func(n int) []byte { return make([]byte, n) })
+			if err != nil {
+				return
+			}
+			h, err := wire.ParseHeader(frame)
+			if err != nil {
+				return
+			}
+			asked <- h.Key
+			resp := kmsg.NewPtrApiVersionsResponse()
+			resp.Version = h.Version
+			resp.ApiKeys = []kmsg.ApiVersionsResponseApiKey{{ApiKey: kmsg.Produce.Int16(), MaxVersion: 9}, {ApiKey: kmsg.ApiVersions.Int16(), MaxVersion: 3}}
+			if _, err := far.Write(wire.AppendResponse(nil, h.CorrelationID, resp)); err != nil {
+				return
+			}
+		}
+	}()
+	_, err := askNode(t.Context(), "n1:9092", func(context.Context, string) (net.Conn, error) { return near, nil })
+	if !errors.Is(err, errBrokerListener) {
+		t.Errorf("error %v", err)
+	}
+	for key := range asked {
+		if key != kmsg.ApiVersions.Int16() {
+			t.Errorf("it was sent a request with key %d", key)
+		}
+	}
+}
+
 // TestFormingGivesUp: a node that is stopped while it waits says what for.
 func TestFormingGivesUp(t *testing.T) {
 	inWorld(t, 0, func(w *world) {
 		f := w.form(1, bootstrap(1, 2))
 		time.Sleep(time.Minute)
 		f.cancel()
-		if err := <-f.result; err == nil || !strings.Contains(err.Error(), "n2:9093 (no answer)") {
+		if err := <-f.result; err == nil || !strings.Contains(err.Error(), "n2:9093 (no answer: ") {
 			t.Errorf("gave up with %v", err)
 		}
 	})

@@ -166,17 +166,18 @@ func checkChunk(chunk SnapshotChunk, position, size, most int64) error {
 	return nil
 }
 
-// install puts the snapshot that was fetched in the place of the log and of the Listener's state.
+// install puts the snapshot that was fetched in the place of the log and of the Listener's state. After an error that says that the
+// disk is full it goes on when called again.
 func (q *Quorum) install(s *pb.Snapshot) error {
 	d := q.downloaded
 	invariant.Check(d != nil && d.index == s.GetMetadata().GetIndex(), "raft took a snapshot up to entry %d that was not fetched", s.GetMetadata().GetIndex())
-	q.downloaded = nil
 	q.mu.Lock()
 	q.installing = true // the Listener's goroutine reads the log no more
 	q.mu.Unlock()
 	if err := q.store.install(*d); err != nil {
 		return fmt.Errorf("install metadata snapshot %v: %w", d.id, err)
 	}
+	q.downloaded = nil
 	q.conf = confState(d.voters.voters, q.self.DirID).GetVoters()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -195,8 +196,15 @@ func (q *Quorum) install(s *pb.Snapshot) error {
 }
 
 func (s *store) install(d snapshot) error {
-	if err := publish(s.fs, filepath.Join(s.dir, d.id.String()+partSuffix), filepath.Join(s.dir, d.id.String()+installSuffix)); err != nil {
+	mark := filepath.Join(s.dir, d.id.String()+installSuffix)
+	marked, err := vfs.Exists(s.fs, mark) // by a try for which there was no space
+	if err != nil {
 		return err
+	}
+	if !marked {
+		if err := publish(s.fs, filepath.Join(s.dir, d.id.String()+partSuffix), mark); err != nil {
+			return err
+		}
 	}
 	return s.finishInstall(d)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -30,7 +31,16 @@ type link struct {
 	bytes  int           // of queue
 	conn   *peer.Conn    // for the link's goroutine, as what follows
 	at     string        // the address that conn leads to
+	worked bool          // there was a connection since the last one whose end was told as the voter's
 	silent complaint
+}
+
+// broken delivers when the connection has failed.
+func (l *link) broken() <-chan struct{} {
+	if l.conn == nil {
+		return nil
+	}
+	return l.conn.Done()
 }
 
 // complaint is a fault that is told once per complainEvery.
@@ -95,6 +105,8 @@ func (q *Quorum) carry(ctx context.Context, l *link) {
 		select {
 		case <-ctx.Done():
 		case <-l.wake:
+		case <-l.broken():
+			l.hangUp()
 		case <-idle.C:
 			idled = true
 		}
@@ -106,7 +118,7 @@ func (q *Quorum) carry(ctx context.Context, l *link) {
 			return
 		}
 		idle.Reset(linkIdle)
-		for len(messages) > 0 {
+		for len(messages) > 0 || q.knocks(l) {
 			var err error
 			if messages, err = q.post(ctx, l, messages); err == nil {
 				retry = delay
@@ -122,6 +134,9 @@ func (q *Quorum) carry(ctx context.Context, l *link) {
 			q.mu.Lock()
 			q.loseLocked(l)
 			q.mu.Unlock()
+			if errors.Is(err, syscall.ECONNREFUSED) {
+				q.tellGone(l)
+			}
 			// What comes meanwhile is sent afterwards: it may be what brings a voter back that was away.
 			if messages = nil; !pause(ctx, retry) {
 				return
@@ -143,7 +158,7 @@ func (q *Quorum) takeQueue(l *link, idled bool) (messages []*pb.Message, gone bo
 	return messages, false
 }
 
-// post sends some messages and returns the rest.
+// post sends some messages and returns the rest. With none it only connects.
 func (q *Quorum) post(ctx context.Context, l *link, messages []*pb.Message) (rest []*pb.Message, err error) {
 	q.mu.Lock()
 	to, ok := q.nameLocked(l.to)
@@ -161,7 +176,10 @@ func (q *Quorum) post(ctx context.Context, l *link, messages []*pb.Message) (res
 		if l.conn, err = q.dial(ctx, address); err != nil {
 			return nil, fmt.Errorf("voter %d: %w", to.ID, err)
 		}
-		l.at = address
+		l.at, l.worked = address, true
+	}
+	if len(messages) == 0 {
+		return nil, nil
 	}
 	n, size := 0, 0
 	for n < len(messages) && (n == 0 || size+messageBytes(messages[n]) <= letterBytes) {
@@ -169,7 +187,7 @@ func (q *Quorum) post(ctx context.Context, l *link, messages []*pb.Message) (res
 		n++
 	}
 	body := (&letter{clusterID: q.o.ClusterID, from: q.self, to: l.to, messages: messages[:n]}).appendTo(make([]byte, 0, size))
-	answer, err := askPrivately(ctx, l.conn, wire.RaftKey, body)
+	answer, err := l.conn.DoPrivate(ctx, wire.RaftKey, body)
 	if err == nil {
 		err = raftAnswer(answer)
 	}
@@ -189,23 +207,6 @@ func raftAnswer(body []byte) error {
 		return errShort
 	}
 	return kerr.ErrorForCode(int16(binary.BigEndian.Uint16(body)))
-}
-
-// askPrivately exchanges bodies under a private API key.
-func askPrivately(ctx context.Context, conn *peer.Conn, key int16, body []byte) ([]byte, error) {
-	call, err := conn.SendUnlisted(ctx, &wire.PrivateRequest{APIKey: key, Body: body})
-	if err != nil {
-		return nil, err
-	}
-	resp, err := call.Wait(ctx)
-	if err != nil {
-		return nil, err
-	}
-	private, ok := resp.(*wire.PrivateResponse)
-	if !ok {
-		return nil, errors.New("another kind of answer")
-	}
-	return private.Body, nil
 }
 
 func (l *link) hangUp() {

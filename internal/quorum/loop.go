@@ -117,6 +117,7 @@ func (q *Quorum) step(ctx context.Context) {
 // tick lets raft's time pass.
 func (q *Quorum) tick() {
 	q.raft.Tick()
+	q.standEarly()
 	status := q.raft.BasicStatus()
 	if status.Lead == 0 {
 		q.leaderless++
@@ -308,7 +309,7 @@ func (q *Quorum) setVoters(index uint64, voters []Voter) error {
 	// before: two leaders in one term. A start applies older sets again, and must not forget the newest meanwhile.
 	durable, err := readCommit(q.store.fs, q.store.dir)
 	if err == nil && durable < index {
-		err = writeCommit(q.store.fs, q.store.dir, index)
+		err = q.patiently(func() error { return writeCommit(q.store.fs, q.store.dir, index) })
 	}
 	if err != nil {
 		return fmt.Errorf("store the commit index: %w", err)

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -73,13 +74,17 @@ func (q *Quorum) nameLocked(id uint64) (Voter, bool) {
 	if id == 0 {
 		return Voter{}, false
 	}
+	guides := q.guide.ID != kafka.NoNode && raftID(q.guide.DirID) == id
+	if guides && q.follows { // where it is followed, there it listens
+		return q.guide, true
+	}
 	if v, ok := byRaftID(q.strangers, id); ok {
 		return v, true
 	}
 	if v, ok := byRaftID(q.members.newest().voters, id); ok {
 		return v, true
 	}
-	return q.guide, q.guide.ID != kafka.NoNode && raftID(q.guide.DirID) == id
+	return q.guide, guides
 }
 
 // votesLocked reports whether the newest voter set names this node.
@@ -91,6 +96,25 @@ func (q *Quorum) votesLocked() bool {
 // leadsLocked reports whether raft holds this node for the leader.
 func (q *Quorum) leadsLocked() bool {
 	return q.leader.ID == q.self.ID && q.leader.DirID == q.self.DirID
+}
+
+// Double returns an error if somebody answers in this voter's name where the voter set has it listen, and that is not here: one of the
+// two disks is a copy of the other, and together they could vote twice. Call it before Start.
+func (q *Quorum) Double(ctx context.Context) error {
+	q.mu.Lock()
+	voters := q.members.newest().voters
+	q.mu.Unlock()
+	mine, votes := find(voters, q.self)
+	address, known := q.address(mine)
+	if !votes || len(voters) < 2 || !known || q.o.Dial == nil || q.self.listensAt(address) {
+		return nil
+	}
+	info, err := q.ask(ctx, address)
+	if err != nil || info.clusterID != q.o.ClusterID || info.node.ID != q.self.ID || info.node.DirID != q.self.DirID {
+		return nil // it has moved from there
+	}
+	return fmt.Errorf("node %d with directory id %v runs at %s already, so %s is a copy of its disk: stop that node, or give this one an id and directories of its own",
+		q.self.ID, q.self.DirID, address, q.o.Dir)
 }
 
 // checkVoters refuses a set in which a node, or one of raft's ids, is there twice. Sets from outside may be large.

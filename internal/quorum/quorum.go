@@ -126,6 +126,8 @@ type Quorum struct {
 	self  Voter
 	store *store
 
+	rival kafka.DirID // of a voter that has run beside this node with the same node id; for runErrands alone
+
 	// For the loop alone.
 	raft         *raft.RawNode
 	clock        clock
@@ -135,6 +137,7 @@ type Quorum struct {
 	grants       grants         // votes for this node
 	endpoints    bool           // this leadership has looked whether the voter set names our endpoints right
 	leaderless   int            // ticks since a leader was known
+	vacancy      vacancy        // the leader's process has ended
 	snapshotSent map[uint64]int // raft id to the tick at which it was told to fetch a snapshot
 	downloaded   *snapshot      // a file that is complete and not installed
 	dropped      complaint

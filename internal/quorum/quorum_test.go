@@ -594,6 +594,32 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
+// TestFullDiskOfAVoterChange: a voter set waits for space too before it comes into force.
+func TestFullDiskOfAVoterChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newDisk(t)
+		q, _, _ := start(t, disk)
+		stop(t, q)
+		inject := vfs.NewInject(disk)
+		inject.SetRules(vfs.OnOp(vfs.OpWrite, "*"+commitFile+tmpSuffix, syscall.ENOSPC))
+		moved := func(o *Options) { o.Endpoints = []Endpoint{{Name: "CONTROLLER", Host: "localhost", Port: 40000}} }
+		q, _, epoch := start(t, inject, moved)
+		time.Sleep(10 * time.Second)
+		if err := q.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got := q.Status().VoterSet[0].Endpoints[0].Port; got == 40000 {
+			t.Error("the voter set is in force, and no disk knows")
+		}
+		inject.SetRules()
+		time.Sleep(10 * time.Second)
+		if got := q.Status().VoterSet[0].Endpoints[0].Port; got != 40000 {
+			t.Errorf("the voter set says port %d when there is space", got)
+		}
+		propose(t, q, epoch, "a")
+	})
+}
+
 // TestBrokenDisk: a failed sync ends the quorum and is not repeated.
 func TestBrokenDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

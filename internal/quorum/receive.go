@@ -18,13 +18,14 @@ const (
 	maxStrangers = 16
 )
 
-// arrival is a message for raft.
+// arrival is a message for raft, or news of a voter.
 type arrival struct {
-	message  *pb.Message
+	message  *pb.Message // nil: from has told where it listens, if neither forget nor gone
 	from     Voter
 	fetched  bool            // made out of an answer to Fetch or FetchSnapshot: nobody waits for what raft says to it
 	snapshot *snapshot       // the file that a MsgSnap made of FetchSnapshot is about
 	forget   bool            // no message: the leader that Fetch told is gone
+	gone     uint64          // no message: nothing listens any more where this voter did
 	done     chan<- struct{} // if not nil: gets a value when the arrival has been acted on; of capacity one
 }
 
@@ -85,10 +86,17 @@ func (q *Quorum) take(ctx context.Context, a arrival) {
 	if a.done != nil {
 		q.settling = append(q.settling, a.done)
 	}
-	if a.forget {
+	switch {
+	case a.forget:
 		if len(q.conf) == 0 || !slices.Contains(q.conf, raftID(q.self.DirID)) {
 			_ = q.raft.ForgetLeader() // never fails on a follower
 		}
+		return
+	case a.gone != 0:
+		q.vacate(a.gone)
+		return
+	case m == nil:
+		q.meet(a.from, q.raft.BasicStatus())
 		return
 	}
 	q.quiet = q.quiet && a.fetched
@@ -208,6 +216,9 @@ func (q *Quorum) meet(from Voter, status raft.BasicStatus) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	id := raftID(from.DirID)
+	if raftID(q.guide.DirID) == id { // it was followed where it listened before
+		q.guide = from
+	}
 	if v, ok := byRaftID(q.members.newest().voters, id); ok && SameVoter(v, from) {
 		q.strangers = slices.DeleteFunc(q.strangers, func(v Voter) bool { return raftID(v.DirID) == id })
 		return

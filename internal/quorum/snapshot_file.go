@@ -51,20 +51,11 @@ type snapshot struct {
 // writeSnapshotFile writes and publishes a snapshot, durably. All timestamps in it are s.timestamp, so that the same state
 // makes the same bytes on every node. It returns the size.
 func writeSnapshotFile(fsys vfs.FS, dir string, s snapshot, emit func(record func([]byte) error) error) (int64, error) {
-	part := filepath.Join(dir, s.id.String()+partSuffix)
-	f, err := fsys.Open(part, vfs.Create|vfs.Truncate)
-	if err != nil {
-		return 0, err
-	}
-	w := snapshotWriter{file: f, id: s.id, timestamp: s.timestamp}
-	err = w.write(s, emit)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return 0, errors.Join(err, fsys.Remove(part))
-	}
-	return w.position, publish(fsys, part, filepath.Join(dir, s.id.file()))
+	header := batch.SnapshotHeader{LastContainedLogTimestamp: s.timestamp, Tags: []batch.Tag{indexTag(s.index)}}
+	w := snapshotWriter{id: s.id, timestamp: s.timestamp}
+	return w.write(fsys, filepath.Join(dir, s.id.String()), []controlRecord{
+		{batch.ControlSnapshotHeader, header.AppendTo(nil)}, kraftVersionRecord(), votersRecord(s.voters.voters),
+	}, emit)
 }
 
 type snapshotWriter struct {
@@ -76,11 +67,25 @@ type snapshotWriter struct {
 	open      *batch.Builder
 }
 
-func (w *snapshotWriter) write(s snapshot, emit func(record func([]byte) error) error) error {
-	header := batch.SnapshotHeader{LastContainedLogTimestamp: s.timestamp, Tags: []batch.Tag{indexTag(s.index)}}
-	err := w.control(
-		controlRecord{batch.ControlSnapshotHeader, header.AppendTo(nil)}, kraftVersionRecord(), votersRecord(s.voters.voters))
-	if err != nil {
+// write writes a file, of whose path stem is what comes before the suffix, and publishes it, durably. It returns the size.
+func (w *snapshotWriter) write(fsys vfs.FS, stem string, head []controlRecord, emit func(record func([]byte) error) error) (int64, error) {
+	part := stem + partSuffix
+	var err error
+	if w.file, err = fsys.Open(part, vfs.Create|vfs.Truncate); err != nil {
+		return 0, err
+	}
+	err = w.fill(head, emit)
+	if err == nil {
+		err = w.file.Sync()
+	}
+	if err = errors.Join(err, w.file.Close()); err != nil {
+		return 0, errors.Join(err, fsys.Remove(part))
+	}
+	return w.position, publish(fsys, part, stem+snapshotSuffix)
+}
+
+func (w *snapshotWriter) fill(head []controlRecord, emit func(record func([]byte) error) error) error {
+	if err := w.control(head...); err != nil {
 		return err
 	}
 	if err := emit(w.record); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,8 @@ type world struct {
 	mu    sync.Mutex
 	cuts  map[[2]kafka.NodeID]bool // from, to: no connection is made and none lives
 	conns map[net.Conn][2]kafka.NodeID
+
+	refusals map[[2]kafka.NodeID]bool // from, to: as with cuts, but it is a machine that says so
 }
 
 // member is a node that may run or not.
@@ -61,7 +64,7 @@ func addressOf(v Voter) string { return v.Endpoints[0].hostPort() }
 func inWorld(t *testing.T, n int, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, nodes: make(map[kafka.NodeID]*member), cuts: make(map[[2]kafka.NodeID]bool), conns: make(map[net.Conn][2]kafka.NodeID)}
+		w := &world{t: t, nodes: make(map[kafka.NodeID]*member), cuts: make(map[[2]kafka.NodeID]bool), conns: make(map[net.Conn][2]kafka.NodeID), refusals: make(map[[2]kafka.NodeID]bool)}
 		var voters []Voter
 		for id := range kafka.NodeID(n) {
 			voters = append(voters, testVoter(id+1))
@@ -184,6 +187,20 @@ func (w *world) cut(id kafka.NodeID, on bool) {
 	}
 }
 
+// refuse has a node refuse the connections that another one makes, as a firewall between them does.
+func (w *world) refuse(from, to kafka.NodeID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ends := [2]kafka.NodeID{from, to}
+	w.refusals[ends] = true
+	for c, of := range w.conns {
+		if of == ends {
+			_ = c.Close()
+			delete(w.conns, c)
+		}
+	}
+}
+
 func (w *world) dialFrom(from kafka.NodeID) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		w.mu.Lock()
@@ -193,8 +210,11 @@ func (w *world) dialFrom(from kafka.NodeID) func(context.Context, string) (net.C
 				continue
 			}
 			q, answer := m.running()
-			if q == nil && answer == nil || w.cuts[[2]kafka.NodeID{from, id}] {
-				return nil, errors.New("connection refused")
+			switch {
+			case w.cuts[[2]kafka.NodeID{from, id}]:
+				return nil, errors.New("no route to host")
+			case q == nil && answer == nil, w.refusals[[2]kafka.NodeID{from, id}]:
+				return nil, &net.OpError{Op: "dial", Net: "pipe", Err: syscall.ECONNREFUSED}
 			}
 			ours, theirs := net.Pipe()
 			w.conns[ours], w.conns[theirs] = [2]kafka.NodeID{from, id}, [2]kafka.NodeID{from, id}
