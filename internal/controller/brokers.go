@@ -85,7 +85,7 @@ func (s *state) checkRegistration(q *kmsg.BrokerRegistrationRequest, old *metada
 	if q.ClusterID != s.ClusterID {
 		return faultf(kerr.InconsistentClusterID, "Expected cluster ID %s, but got cluster ID %s", s.ClusterID, q.ClusterID)
 	}
-	if old != nil && s.contacts[q.BrokerID].Live && old.IncarnationID != kafka.UUID(q.IncarnationID) && !sameDirs(old.LogDirs, dirs(q.LogDirs)) {
+	if old != nil && s.contacts[q.BrokerID].Live && old.IncarnationID != kafka.UUID(q.IncarnationID) && !s.succeeds(q, old) {
 		return faultf(kerr.DuplicateBrokerRegistration, "Another broker is registered with that broker id.")
 	}
 	if q.IsMigratingZkBroker {
@@ -111,6 +111,15 @@ func (s *state) checkRegistration(q *kmsg.BrokerRegistrationRequest, old *metada
 		}
 	}
 	return nil
+}
+
+// succeeds reports whether a registration is of a process that follows on a living one over the same directories: their locks prove
+// that that one is gone. A copy of its disk has the same directories, too, and is betrayed by its epoch: each incarnation stores its
+// own before it is heard of again, and tells of the one that it finds, or of none.
+func (s *state) succeeds(q *kmsg.BrokerRegistrationRequest, old *metadata.Broker) bool {
+	stored := s.contacts[q.BrokerID].MetadataOffset >= 0
+	another := stored && q.PreviousBrokerEpoch >= 0 && q.PreviousBrokerEpoch != old.Epoch
+	return sameDirs(old.LogDirs, dirs(q.LogDirs)) && !another
 }
 
 func (s *state) checkRegisteredDirs(q *kmsg.BrokerRegistrationRequest) error {
@@ -141,7 +150,7 @@ func reservedDir(dir kafka.DirID) bool {
 }
 
 func (s *state) checkRegisteredFeature(f metadata.FeatureRange) error {
-	if level := s.image.Features.Level(f.Name); level < f.Min || level > f.Max {
+	if level := s.image.Features.Level(f.Name); !f.Has(level) {
 		return faultf(kerr.UnsupportedVersion,
 			"Unable to register because the broker does not support finalized version %d of %s. The broker wants a version between %d and %d, inclusive.",
 			level, f.Name, f.Min, f.Max)

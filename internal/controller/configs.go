@@ -228,30 +228,11 @@ func (s *state) changeConfigs(r metadata.ConfigResource, next map[string]*string
 	if err := s.checkConfigs(r, all); err != nil {
 		return nil, err
 	}
-	if err := s.checkEligible(r, next); err != nil {
-		return nil, err
-	}
 	return records, nil
 }
 
-// checkEligible keeps the one min.insync.replicas that eligible leaders were found by: that of all brokers (KIP-966).
-func (s *state) checkEligible(r metadata.ConfigResource, next map[string]*string) error {
-	value, named := next[minInsync]
-	if !named || r.Type != metadata.ConfigBroker || !s.elrEnabled() {
-		return nil
-	}
-	_, set := s.image.Configs.Get(r.Type, r.Name)[minInsync]
-	switch {
-	case r.Name != "" && (value != nil || set):
-		return faultf(kerr.InvalidConfig, "Broker-level %s cannot be altered while ELR is enabled.", minInsync)
-	case r.Name == "" && value == nil && set:
-		return faultf(kerr.InvalidConfig, "Cluster-level %s cannot be removed while ELR is enabled.", minInsync)
-	}
-	return nil
-}
-
-// checkConfigs refuses wrong values. Those of brokers are an invalid request, and those of client metrics unless it is their type that is
-// wrong, as in ConfigAdminManager (KAFKA-13609) and ClientMetricsConfigs.
+// checkConfigs refuses wrong values. Those of brokers are an invalid request, and of client metrics unknown keys and an interval out
+// of range, as in ConfigAdminManager (KAFKA-13609) and ClientMetricsConfigs.
 func (s *state) checkConfigs(r metadata.ConfigResource, values map[string]string) error {
 	if s.Rules.Check == nil {
 		return nil

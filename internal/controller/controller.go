@@ -161,16 +161,25 @@ func (c *Controller) Handle(ctx context.Context, r Request) (kmsg.Response, erro
 	if !c.post(asked{request: r, answer: answer}) {
 		return nil, kerr.NotController
 	}
+	o, err := await(ctx, answer)
+	if err != nil {
+		return nil, err
+	}
+	return o.response, o.err
+}
+
+// await waits for an outcome. One that comes together with the end of ctx counts.
+func await(ctx context.Context, answer <-chan outcome) (outcome, error) {
 	select {
 	case o := <-answer:
-		return o.response, o.err
+		return o, nil
 	case <-ctx.Done():
 	}
 	select {
-	case o := <-answer: // both have come together
-		return o.response, o.err
+	case o := <-answer:
+		return o, nil
 	default:
-		return nil, ctx.Err()
+		return outcome{}, ctx.Err()
 	}
 }
 

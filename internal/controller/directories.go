@@ -97,17 +97,33 @@ func (s *state) assignReplica(b *metadata.Broker, dir kafka.DirID, key partition
 	}
 	t := s.keep(topic, p)
 	t.directories = map[kafka.NodeID]kafka.DirID{b.ID: dir}
-	was := p.Directory(b.ID)
-	switch {
-	case !hasOnlineDir(b, dir): // it failed before the replica was known to be there
+	if !hasOnlineDir(b, dir) { // it failed before the replica was known to be there
 		t.exclude(b.ID)
-	case !hasOnlineDir(b, was): // what was there is gone, and the replica begins anew
+		return s.change(topic, key.partition, p, t), nil
+	}
+	anew, err := s.begunAnew(b, p.Directory(b.ID))
+	if err != nil {
+		return nil, err
+	}
+	if anew {
 		t.isr, t.lost, t.anew = without(t.isr, b.ID), b.ID, true
-		fallthrough
-	default:
-		t.acceptable = func(id kafka.NodeID) bool {
-			return s.image.Cluster.Active(id) && (id == b.ID || s.dirOnline(p, id))
-		}
+	}
+	t.acceptable = func(id kafka.NodeID) bool {
+		return s.image.Cluster.Active(id) && (id == b.ID || s.dirOnline(p, id))
 	}
 	return s.change(topic, key.partition, p, t), nil
+}
+
+// begunAnew tells whether a replica that says where it lies has none of the records that it had where it was. So it is if the broker
+// came without that directory: a disk was replaced. From one that the broker has, or had until it failed, the replica can only have
+// moved, with all its records. NOT_CONTROLLER: which of the two it is nobody knows here before the broker's next heartbeat.
+func (s *state) begunAnew(b *metadata.Broker, was kafka.DirID) (bool, error) {
+	k, heardOf := s.contacts[b.ID]
+	switch {
+	case hasOnlineDir(b, was) || slices.Contains(k.Failed, was):
+		return false, nil
+	case (!heardOf || k.MetadataOffset < 0) && was != kafka.DirLost:
+		return false, kerr.NotController
+	}
+	return true, nil
 }

@@ -22,7 +22,7 @@
 // Files: controller.go (options, the way in), loop.go (leadership, proposals, waiters), decide.go (dispatch, results,
 // faults), sessions.go (who is alive), topics.go and topic_names.go, placement.go, partitions.go (leader choice, ISR),
 // alter_partition.go, reassign.go, elect.go, balance.go (preferred leaders, internal topics), checks.go (what is done from
-// time to time), metrics.go, brokers.go, heartbeat.go, directories.go, configs.go, features.go, producer_ids.go,
+// time to time), metrics.go, brokers.go, heartbeat.go, directories.go, configs.go, features.go, producer_ids.go, node_ids.go,
 // refuse.go (faults of whole requests).
 //
 // Not obvious:

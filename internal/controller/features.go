@@ -75,7 +75,19 @@ func (s *state) updateFeatures(q *kmsg.UpdateFeaturesRequest) (Result, error) {
 			}
 		}
 	}
+	if err == nil && s.elrEnabled() {
+		if next := s.after(records); !next.elrEnabled() {
+			records = append(records, next.seatEligible()...)
+		}
+		if len(records) > maxRecords {
+			err = errTooLarge()
+		}
+	}
 	response.ErrorCode, response.ErrorMessage = faultOf(err)
+	if response.ErrorMessage != nil {
+		text := "The update failed for all features since the following feature had an error: " + *response.ErrorMessage
+		response.ErrorMessage = &text
+	}
 	if err == nil && q.Version < 2 {
 		for _, u := range q.FeatureUpdates {
 			result := kmsg.NewUpdateFeaturesResponseResult()
@@ -87,6 +99,19 @@ func (s *state) updateFeatures(q *kmsg.UpdateFeaturesRequest) (Result, error) {
 		records = nil
 	}
 	return Result{Records: records, Response: response, Atomic: true}, nil
+}
+
+// seatEligible makes the eligible replicas of partitions that have nobody in sync their in-sync ones, when nobody is eligible any more:
+// they have all that was committed, and without a seat none of them could lead when it comes back. It has to be written together
+// with the level.
+func (s *state) seatEligible() []metadata.Record {
+	return s.changeAll(
+		func(p *metadata.PartitionRegistration) bool { return len(p.ELR) > 0 },
+		func(p *metadata.PartitionRegistration, t *partitionTarget) {
+			if len(p.ISR) == 0 {
+				t.isr = p.ELR
+			}
+		})
 }
 
 func (s *state) checkFeatureUpdate(name string, level int16, kind int8) error {
@@ -126,21 +151,16 @@ func (s *state) checkFeatureUpdate(name string, level int16, kind int8) error {
 		if kind == unsafeDowngrade {
 			text = "Unsafe metadata downgrade is not supported in this version."
 		}
-		return faultf(kerr.InvalidUpdateVersion, "Invalid metadata.version %d. %s", level, text)
+		return faultf(kerr.InvalidUpdateVersion, "Unsupported metadata.version downgrade from %d to %d. %s", current, level, text)
 	}
 	return nil
 }
 
 // unsupported says why a node with the given ranges can not have a level of a feature; empty when it can.
 func unsupported(ranges []metadata.FeatureRange, name string, level int16, who string) string {
-	var r metadata.FeatureRange // a feature that is not named is supported at level 0 only
-	for _, f := range ranges {
-		if f.Name == name {
-			r = f
-		}
-	}
+	r := metadata.RangeOf(ranges, name)
 	switch {
-	case level >= r.Min && level <= r.Max:
+	case r.Has(level):
 		return ""
 	case r.Max == 0:
 		return who + " does not support this feature."

@@ -18,7 +18,7 @@ func (s *state) heartbeat(q *kmsg.BrokerHeartbeatRequest) (Result, error) {
 		response.ErrorCode, _ = faultOf(err)
 		return Result{Response: response}, nil
 	}
-	contact := &contactNote{Broker: b.ID, MetadataOffset: q.CurrentMetadataOffset}
+	contact := &contactNote{Broker: b.ID, MetadataOffset: q.CurrentMetadataOffset, Failed: dirs(q.OfflineLogDirs)}
 	caughtUp := q.CurrentMetadataOffset >= b.Epoch // the epoch is the offset of its registration
 	response.IsCaughtUp, response.IsFenced = caughtUp, false
 

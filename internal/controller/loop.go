@@ -26,6 +26,10 @@ type (
 		request Request
 		answer  chan<- outcome // capacity 1
 	}
+	unnumbered struct {
+		least  kafka.NodeID
+		answer chan<- outcome // capacity 1
+	}
 	disconnected struct {
 		broker kafka.NodeID
 		epoch  int64
@@ -34,6 +38,7 @@ type (
 
 type outcome struct {
 	response kmsg.Response
+	nodeID   kafka.NodeID // of NextNodeID
 	err      error
 }
 
@@ -111,8 +116,11 @@ func (l *loop) end() {
 	l.resign(fmt.Errorf("the node stops"))
 	l.sessions.probing.Wait()
 	for _, e := range l.take(true) {
-		if a, ok := e.(asked); ok {
-			a.answer <- outcome{err: kerr.NotController}
+		switch e := e.(type) {
+		case asked:
+			e.answer <- outcome{err: kerr.NotController}
+		case unnumbered:
+			e.answer <- outcome{err: kerr.NotController}
 		}
 	}
 }
@@ -136,6 +144,8 @@ func (l *loop) handle(e event) {
 		l.resign(nil)
 	case asked:
 		l.answer(e)
+	case unnumbered:
+		l.number(e)
 	case disconnected:
 		l.suspect(e.broker, e.epoch)
 	case lost:
@@ -262,9 +272,14 @@ func (l *loop) answer(a asked) {
 	} else {
 		result.Response, err = refuse(a.request.Body, err)
 	}
-	w := waiter{offset: l.nextOffset - 1, outcome: outcome{result.Response, err}, answer: a.answer}
+	l.release(outcome{response: result.Response, err: err}, a.answer)
+}
+
+// release gives an outcome when all that was decided up to now is applied here.
+func (l *loop) release(o outcome, answer chan<- outcome) {
+	w := waiter{offset: l.nextOffset - 1, outcome: o, answer: answer}
 	if w.offset <= l.published.Offset {
-		a.answer <- w.outcome
+		answer <- o
 		return
 	}
 	l.waiters = append(l.waiters, w)

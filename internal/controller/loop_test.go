@@ -344,3 +344,51 @@ func TestStoppedControllerAnswers(t *testing.T) {
 		}
 	})
 }
+
+// Two nodes that ask at once get two numbers, none before it is committed; and whoever leads next gives neither again, although
+// nobody has taken them.
+func TestNumbersOfNodesAreGivenOnce(t *testing.T) {
+	withController(t, func(t *testing.T, c *Controller, log *testLog) {
+		type given struct {
+			id   kafka.NodeID
+			err  error
+			done bool
+		}
+		ask := func() *given {
+			g := &given{}
+			go func() {
+				g.id, g.err = c.NextNodeID(t.Context(), 1001)
+				g.done = true
+			}()
+			synctest.Wait()
+			return g
+		}
+		if g := ask(); !errors.Is(g.err, kerr.NotController) {
+			t.Errorf("before leading: %+v", g)
+		}
+		lead(t, c, log)
+		a, b := ask(), ask()
+		if a.done || b.done {
+			t.Fatal("a number was given before the commit that keeps it")
+		}
+		log.commit(t, 2)
+		if *a != (given{1001, nil, true}) || *b != (given{1002, nil, true}) {
+			t.Errorf("given %+v and %+v", a, b)
+		}
+		lost := ask()
+		c.Resign()
+		synctest.Wait()
+		if !errors.Is(lost.err, kerr.NotController) {
+			t.Errorf("at the end of the epoch: %+v", lost)
+		}
+		log.entries, log.epoch, log.next = nil, 2, log.loader.Image().Offset+1
+		c.Lead(2)
+		synctest.Wait()
+		log.commit(t, 1)
+		d := ask()
+		log.commit(t, 1)
+		if *d != (given{1003, nil, true}) {
+			t.Errorf("by the next leader: %+v", d)
+		}
+	})
+}

@@ -32,8 +32,29 @@ type modelBroker struct {
 	incarnation int
 	epoch       int64
 	previous    int64 // epoch that it can prove to have stopped cleanly in, -1 if it can not
-	dir         int32
+	dir         int32 // where its replicas are
+	spare       int32 // another one, empty
+	failed      bool  // spare has failed in this incarnation
 	logs        map[kafka.TopicPartition][]int
+}
+
+// dirs is what it registers with.
+func (b *modelBroker) dirs() [][16]byte { return testDirs([]int32{b.dir, b.spare}) }
+
+// offline is what its heartbeats tell.
+func (b *modelBroker) offline() [][16]byte {
+	if b.failed {
+		return testDirs([]int32{b.spare})
+	}
+	return nil
+}
+
+// rise begins another incarnation: a directory that failed has been replaced.
+func (b *modelBroker) rise() {
+	b.incarnation++
+	if b.failed {
+		b.spare, b.failed = b.spare+100, false
+	}
 }
 
 func newModel(t *rapid.T) *model {
@@ -57,7 +78,7 @@ func newModel(t *rapid.T) *model {
 	}
 	m.commit(bootstrap(config))
 	for id := range kafka.NodeID(5) {
-		m.brokers[id] = &modelBroker{previous: -1, dir: id*10 + 1, logs: map[kafka.TopicPartition][]int{}}
+		m.brokers[id] = &modelBroker{previous: -1, dir: id*10 + 1, spare: id*10 + 2, logs: map[kafka.TopicPartition][]int{}}
 	}
 	return m
 }
@@ -271,9 +292,9 @@ func someReplicas(t *rapid.T) []kafka.NodeID {
 func (m *model) serve(t *rapid.T) {
 	id, b := m.someBroker(t)
 	if !b.up {
-		b.incarnation++
+		b.rise()
 		q := registration(id)
-		q.IncarnationID, q.LogDirs, q.PreviousBrokerEpoch = testID(b.incarnation), testDirs([]int32{b.dir}), b.previous
+		q.IncarnationID, q.LogDirs, q.PreviousBrokerEpoch = testID(b.incarnation), b.dirs(), b.previous
 		r := m.ask(t, q).(*kmsg.BrokerRegistrationResponse)
 		if b.up = r.ErrorCode == 0; b.up {
 			b.epoch, b.previous = r.BrokerEpoch, r.BrokerEpoch
@@ -284,23 +305,89 @@ func (m *model) serve(t *rapid.T) {
 		b.up = false // unregistered behind its back
 		return
 	}
+	m.tell(t, id)
+	q := m.beat(id)
+	q.WantShutdown = rapid.IntRange(0, 5).Draw(t, "stops") == 0
+	if r := m.ask(t, q).(*kmsg.BrokerHeartbeatResponse); r.ShouldShutdown {
+		b.up = false
+	}
+}
+
+// tell has a broker say where its replicas are.
+func (m *model) tell(t *rapid.T, id kafka.NodeID) {
+	dir := testDirs([]int32{m.brokers[id].dir})[0]
 	for _, topic := range m.image.Topics.All() {
 		for index, p := range topic.Partitions.All() {
-			if slices.Contains(p.Replicas, id) && p.Directory(id) != testDirs([]int32{b.dir})[0] {
+			if slices.Contains(p.Replicas, id) && p.Directory(id) != dir {
 				m.ask(t, &kmsg.AssignReplicasToDirsRequest{
-					BrokerID: id, BrokerEpoch: b.epoch,
-					Directories: []kmsg.AssignReplicasToDirsRequestDirectory{{ID: testDirs([]int32{b.dir})[0],
+					BrokerID: id, BrokerEpoch: m.brokers[id].epoch,
+					Directories: []kmsg.AssignReplicasToDirsRequestDirectory{{ID: dir,
 						Topics: []kmsg.AssignReplicasToDirsRequestDirectoryTopic{{TopicID: topic.ID,
 							Partitions: []kmsg.AssignReplicasToDirsRequestDirectoryTopicPartition{{Partition: index}}}}}},
 				})
 			}
 		}
 	}
-	q := &kmsg.BrokerHeartbeatRequest{Version: 1, BrokerID: id, BrokerEpoch: b.epoch, CurrentMetadataOffset: m.image.Offset}
-	q.WantShutdown = rapid.IntRange(0, 5).Draw(t, "stops") == 0
-	if r := m.ask(t, q).(*kmsg.BrokerHeartbeatResponse); r.ShouldShutdown {
-		b.up = false
+}
+
+func (m *model) beat(id kafka.NodeID) *kmsg.BrokerHeartbeatRequest {
+	return &kmsg.BrokerHeartbeatRequest{
+		Version: 1, BrokerID: id, BrokerEpoch: m.brokers[id].epoch, CurrentMetadataOffset: m.image.Offset, OfflineLogDirs: m.brokers[id].offline(),
 	}
+}
+
+// move has the replicas of a broker, of which it has told where they are, move to its other directory. The one that they leave may fail
+// at once, and the controller may hear of that first. Nobody's seat is lost by it.
+func (m *model) move(t *rapid.T) {
+	id, b := m.someBroker(t)
+	if !b.up || !m.alive(id) || b.failed {
+		t.Skip("it cannot move")
+	}
+	m.tell(t, id)
+	for _, tp := range m.partitions() {
+		if _, p, _ := m.image.Topics.Partition(tp); slices.Contains(p.Replicas, id) && !b.dirOf(m, p, id) {
+			t.Skip("the controller does not know what there is to move")
+		}
+	}
+	eligible := func() (all []kafka.TopicPartition) {
+		for _, tp := range m.partitions() {
+			_, p, _ := m.image.Topics.Partition(tp)
+			if slices.Contains(p.ELR, id) || slices.Equal(p.ISR, []kafka.NodeID{id}) {
+				all = append(all, tp)
+			}
+		}
+		return all
+	}
+	before := eligible()
+	b.dir, b.spare = b.spare, b.dir
+	b.failed = rapid.Bool().Draw(t, "fails")
+	if rapid.Bool().Draw(t, "heardOf") {
+		m.ask(t, m.beat(id))
+	}
+	if rapid.IntRange(0, 3).Draw(t, "another") == 0 {
+		m.newController(t)
+	}
+	m.tell(t, id)
+	after := eligible()
+	for _, tp := range before {
+		if _, p, _ := m.image.Topics.Partition(tp); !slices.Contains(after, tp) && !slices.Contains(p.ISR, id) {
+			t.Fatalf("%v: broker %d has moved it, and is not eligible any more: %+v", tp, id, p)
+		}
+	}
+}
+
+// newController takes over from one that is gone with all that it knew of heartbeats.
+func (m *model) newController(t *rapid.T) {
+	clear(m.contacts)
+	for id, b := range m.image.Cluster.Brokers() {
+		if !b.Fenced {
+			m.contacts[id] = contact{Live: true, MetadataOffset: -1, ShutdownOffset: -1}
+		}
+	}
+	before := m.image
+	m.commit(m.state().revive())
+	m.commit(m.state().raiseInternal())
+	m.check(t, before, false)
 }
 
 // die ends a process. With eligible replicas it may lose what it had not synced, and then it can not prove a clean stop; without,
@@ -313,7 +400,7 @@ func (m *model) die(t *rapid.T) {
 	b.up = false
 	switch kind := rapid.IntRange(0, 5).Draw(t, "how"); {
 	case kind == 0: // its disk with it
-		b.previous, b.dir, b.logs = -1, b.dir+100, map[kafka.TopicPartition][]int{}
+		b.previous, b.dir, b.spare, b.failed, b.logs = -1, b.dir+100, b.spare+100, false, map[kafka.TopicPartition][]int{}
 	case kind <= 2 && m.elr:
 		b.previous = -1
 		for _, tp := range m.partitions() {
@@ -452,13 +539,13 @@ func (m *model) settle(t *rapid.T) {
 			if !b.up || !m.alive(id) {
 				b.up = false
 				m.lapse(t, id)
-				b.incarnation++
+				b.rise()
 				q := registration(id)
-				q.IncarnationID, q.LogDirs, q.PreviousBrokerEpoch = testID(b.incarnation), testDirs([]int32{b.dir}), b.previous
+				q.IncarnationID, q.LogDirs, q.PreviousBrokerEpoch = testID(b.incarnation), b.dirs(), b.previous
 				b.epoch = m.ask(t, q).(*kmsg.BrokerRegistrationResponse).BrokerEpoch
 				b.up, b.previous = true, b.epoch
 			}
-			m.ask(t, &kmsg.BrokerHeartbeatRequest{Version: 1, BrokerID: id, BrokerEpoch: b.epoch, CurrentMetadataOffset: m.image.Offset})
+			m.ask(t, m.beat(id))
 			if r, _ := m.image.Cluster.Broker(id); r.InControlledShutdown {
 				m.lapse(t, id)
 				b.up = false
@@ -493,19 +580,13 @@ func (m *model) settle(t *rapid.T) {
 }
 
 func (m *model) settlePartition(t *rapid.T, tp kafka.TopicPartition) {
-	topic, p, _ := m.image.Topics.Partition(tp)
+	_, p, _ := m.image.Topics.Partition(tp)
 	for _, id := range p.Replicas {
-		dir := testDirs([]int32{m.brokers[id].dir})[0]
-		if m.alive(id) && p.Directory(id) != dir {
-			m.ask(t, &kmsg.AssignReplicasToDirsRequest{
-				BrokerID: id, BrokerEpoch: m.brokers[id].epoch,
-				Directories: []kmsg.AssignReplicasToDirsRequestDirectory{{ID: dir,
-					Topics: []kmsg.AssignReplicasToDirsRequestDirectoryTopic{{TopicID: topic.ID,
-						Partitions: []kmsg.AssignReplicasToDirsRequestDirectoryTopicPartition{{Partition: tp.Partition}}}}}},
-			})
+		if m.alive(id) {
+			m.tell(t, id)
 		}
 	}
-	_, p, _ = m.image.Topics.Partition(tp)
+	topic, p, _ := m.image.Topics.Partition(tp)
 	if !m.leads(p) {
 		return
 	}
@@ -568,18 +649,8 @@ func TestModel(t *testing.T) {
 				m.commit(m.state().preferLeaders(maxElections))
 				m.check(t, before, false)
 			},
-			"newController": func(t *rapid.T) {
-				clear(m.contacts)
-				for id, b := range m.image.Cluster.Brokers() {
-					if !b.Fenced {
-						m.contacts[id] = contact{Live: true, MetadataOffset: -1, ShutdownOffset: -1}
-					}
-				}
-				before := m.image
-				m.commit(m.state().revive())
-				m.commit(m.state().raiseInternal())
-				m.check(t, before, false)
-			},
+			"newController": m.newController,
+			"move":          m.move,
 			"unregister": func(t *rapid.T) {
 				id, b := m.someBroker(t)
 				if !b.up && rapid.IntRange(0, 3).Draw(t, "really") == 0 {

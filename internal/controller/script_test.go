@@ -132,6 +132,9 @@ func (w *world) decide(q kmsg.Request) (kmsg.Response, string) {
 		if n.ShuttingDown {
 			k.ShutdownOffset = w.image.Offset
 		}
+		if n.Failed != nil {
+			k.Failed = n.Failed
+		}
 		w.contacts[n.Broker] = k
 		if n.Gone {
 			delete(w.contacts, n.Broker)
@@ -216,7 +219,9 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 		return fmt.Sprintf("%s epoch=%d\n%s", code(r.ErrorCode, nil), r.BrokerEpoch, &out)
 	case "silent": // the session of a broker ends
 		id := int32(integer("broker", 0))
-		w.contacts[id] = contact{MetadataOffset: -1, ShutdownOffset: -1}
+		k := w.contacts[id]
+		k.Live = false
+		w.contacts[id] = k
 		return w.commit(w.state().fence(w.broker(id)))
 	case "balance":
 		return w.commit(w.state().preferLeaders(integer("limit", maxElections))) + "ok"
@@ -237,6 +242,12 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 			OfflineLogDirs: testDirs(numbers(t, d, "offline")),
 		}).(*kmsg.BrokerHeartbeatResponse)
 		return fmt.Sprintf("%s caught-up=%v fenced=%v shutdown=%v\n%s", code(r.ErrorCode, nil), r.IsCaughtUp, r.IsFenced, r.ShouldShutdown, &out)
+	case "next-node-id":
+		id, records, err := w.state().nextNodeID(int32(integer("least", 0)))
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("%d\n%s", id, w.commit(records))
 	case "unregister":
 		r := answer(&kmsg.UnregisterBrokerRequest{BrokerID: int32(integer("broker", 0))}).(*kmsg.UnregisterBrokerResponse)
 		return code(r.ErrorCode, r.ErrorMessage) + "\n" + out.String()
@@ -598,6 +609,8 @@ func (w *world) text(r metadata.Record) string {
 		return fmt.Sprintf("  RegisterBroker %d epoch=%d fenced=%v dirs=%s", r.BrokerID, r.BrokerEpoch, r.Fenced, dirsText(r.LogDirs))
 	case *metadata.BrokerRegistrationChangeRecord:
 		return fmt.Sprintf("  BrokerRegistrationChange %d fenced=%+d shutdown=%+d dirs=%s", r.BrokerID, r.Fenced, r.InControlledShutdown, dirsText(r.LogDirs))
+	case *metadata.NoOpRecord:
+		return fmt.Sprintf("  NoOp next-node-id=%d", r.NextNodeID)
 	case *metadata.UnregisterBrokerRecord:
 		return fmt.Sprintf("  UnregisterBroker %d", r.BrokerID)
 	case *metadata.ConfigRecord:

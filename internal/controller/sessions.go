@@ -16,15 +16,18 @@ type contact struct {
 	Live           bool  // heard of within the session timeout
 	MetadataOffset int64 // that the broker last said it had applied, -1 if it did not say yet
 	ShutdownOffset int64 // of the last record that moved leaders away from it while it shuts down, -1 if it does not
+
+	Failed []kafka.DirID // directories that it has and cannot use, as its heartbeats tell
 }
 
 // contactNote is how a decision changes a contact.
 type contactNote struct {
 	Broker         kafka.NodeID
 	MetadataOffset int64
-	New            bool // another incarnation: forget the one before
-	ShuttingDown   bool // leaders were, or may have been, moved by this decision's records
-	Gone           bool // the broker is unregistered or may shut down now
+	Failed         []kafka.DirID // nil: it is no heartbeat, and there is no news
+	New            bool          // another incarnation: forget the one before
+	ShuttingDown   bool          // leaders were, or may have been, moved by this decision's records
+	Gone           bool          // the broker is unregistered or may shut down now
 }
 
 // sessions holds a timer and a contact for every broker that was heard of. It belongs to the loop.
@@ -159,11 +162,14 @@ func (s *sessions) note(n *contactNote, lastOffset int64) {
 		return
 	}
 	s.touch(n.Broker, n.MetadataOffset)
+	k := s.contacts[n.Broker]
 	if n.ShuttingDown {
-		k := s.contacts[n.Broker]
 		k.ShutdownOffset = max(k.ShutdownOffset, lastOffset)
-		s.contacts[n.Broker] = k
 	}
+	if n.Failed != nil {
+		k.Failed = n.Failed
+	}
+	s.contacts[n.Broker] = k
 }
 
 func (s *sessions) clear() {

@@ -384,7 +384,7 @@ func (s *state) addPartitions(t kmsg.CreatePartitionsRequestTopic, planned int32
 	}
 	factor := 0
 	for _, p := range topic.Partitions.All() {
-		factor = len(p.Replicas)
+		factor = len(except(p.Replicas, p.RemovingReplicas)) // what it shall have, if it is being reassigned
 		break
 	}
 	if factor == 0 {

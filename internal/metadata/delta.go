@@ -14,27 +14,23 @@ type Delta struct {
 	base *Image
 	next Image
 
-	topics      map[kafka.TopicID]map[int32]struct{} // touched topics, with the partitions touched
-	owned       map[kafka.TopicID]*Topic             // topics that no image has yet, so that they may change in place
-	brokers     map[kafka.NodeID]struct{}
-	controllers map[kafka.NodeID]struct{}
-	configs     map[ConfigResource]struct{}
-	features    map[string]struct{}
+	topics  map[kafka.TopicID]map[int32]struct{} // touched topics, with the partitions touched
+	owned   map[kafka.TopicID]*Topic             // topics that no image has yet, so that they may change in place
+	brokers map[kafka.NodeID]struct{}
+	configs map[ConfigResource]struct{}
 
-	producerIDs, quotas, acls, scram, tokens bool
+	producerIDs, quotas, acls bool
 }
 
 // NewDelta returns an empty change of base.
 func NewDelta(base *Image) *Delta {
 	return &Delta{
-		base:        base,
-		next:        *base,
-		topics:      map[kafka.TopicID]map[int32]struct{}{},
-		owned:       map[kafka.TopicID]*Topic{},
-		brokers:     map[kafka.NodeID]struct{}{},
-		controllers: map[kafka.NodeID]struct{}{},
-		configs:     map[ConfigResource]struct{}{},
-		features:    map[string]struct{}{},
+		base:    base,
+		next:    *base,
+		topics:  map[kafka.TopicID]map[int32]struct{}{},
+		owned:   map[kafka.TopicID]*Topic{},
+		brokers: map[kafka.NodeID]struct{}{},
+		configs: map[ConfigResource]struct{}{},
 	}
 }
 
@@ -68,13 +64,11 @@ func (d *Delta) Replay(r Record) error {
 	case *BrokerRegistrationChangeRecord:
 		return d.changeBroker(r)
 	case *RegisterControllerRecord:
-		d.controllers[r.ControllerID] = struct{}{}
 		d.next.Cluster.controllers = d.next.Cluster.controllers.with(r.ControllerID, &Controller{
 			ID: r.ControllerID, IncarnationID: r.IncarnationID, ZkMigrationReady: r.ZkMigrationReady,
 			Endpoints: r.Endpoints, Features: r.Features,
 		})
 	case *UnregisterControllerRecord:
-		d.controllers[r.ControllerID] = struct{}{}
 		d.next.Cluster.controllers = d.next.Cluster.controllers.without(r.ControllerID)
 
 	case *TopicRecord:
@@ -114,7 +108,6 @@ func (d *Delta) Replay(r Record) error {
 		d.configs[ConfigResource{ConfigType(r.ResourceType), r.ResourceName}] = struct{}{}
 		d.next.Configs = d.next.Configs.with(r)
 	case *FeatureLevelRecord:
-		d.features[r.Name] = struct{}{}
 		if r.FeatureLevel == 0 {
 			d.next.Features.levels = d.next.Features.levels.without(r.Name)
 		} else {
@@ -136,19 +129,16 @@ func (d *Delta) Replay(r Record) error {
 		d.acls = true
 		d.next.Acls.entries = d.next.Acls.entries.without(r.ID)
 	case *UserScramCredentialRecord:
-		d.scram = true
 		d.next.Scram.credentials = d.next.Scram.credentials.with(ScramKey{r.Mechanism, r.Name}, r)
 	case *RemoveUserScramCredentialRecord:
-		d.scram = true
 		d.next.Scram.credentials = d.next.Scram.credentials.without(ScramKey{r.Mechanism, r.Name})
 	case *DelegationTokenRecord:
-		d.tokens = true
 		d.next.DelegationTokens.tokens = d.next.DelegationTokens.tokens.with(r.TokenID, r)
 	case *RemoveDelegationTokenRecord:
-		d.tokens = true
 		d.next.DelegationTokens.tokens = d.next.DelegationTokens.tokens.without(r.TokenID)
 
 	case *NoOpRecord:
+		d.next.Cluster.nextNodeID = max(d.next.Cluster.nextNodeID, r.NextNodeID)
 	case *BeginTransactionRecord, *EndTransactionRecord, *AbortTransactionRecord:
 		return fmt.Errorf("replay %T: marks of metadata transactions are for the loader, which holds back what lies between", r)
 	default:
@@ -336,16 +326,8 @@ func (d *Delta) ChangedBrokers() []kafka.NodeID {
 	return sortedKeys(d.brokers, cmp.Compare[kafka.NodeID])
 }
 
-// ChangedControllers returns the controllers that registered or are gone, by id.
-func (d *Delta) ChangedControllers() []kafka.NodeID {
-	return sortedKeys(d.controllers, cmp.Compare[kafka.NodeID])
-}
-
 // ChangedConfigs returns the resources whose configuration changed, those of deleted topics too.
 func (d *Delta) ChangedConfigs() []ConfigResource { return sortedKeys(d.configs, compareResource) }
-
-// ChangedFeatures returns the features whose level was stated, by name.
-func (d *Delta) ChangedFeatures() []string { return sortedKeys(d.features, strings.Compare) }
 
 // ProducerIDsChanged reports whether producer ids were handed out.
 func (d *Delta) ProducerIDsChanged() bool { return d.producerIDs }
@@ -355,12 +337,6 @@ func (d *Delta) QuotasChanged() bool { return d.quotas }
 
 // AclsChanged reports whether an access control entry changed.
 func (d *Delta) AclsChanged() bool { return d.acls }
-
-// ScramChanged reports whether a SCRAM credential changed.
-func (d *Delta) ScramChanged() bool { return d.scram }
-
-// DelegationTokensChanged reports whether a delegation token changed.
-func (d *Delta) DelegationTokensChanged() bool { return d.tokens }
 
 func sortedKeys[K comparable](m map[K]struct{}, compare func(a, b K) int) []K {
 	keys := make([]K, 0, len(m))

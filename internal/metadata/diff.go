@@ -14,9 +14,6 @@ func Between(base, next *Image) *Delta {
 	eachDifference(base.Cluster.brokers, next.Cluster.brokers, func(id kafka.NodeID, _, _ *Broker) {
 		d.brokers[id] = struct{}{}
 	})
-	eachDifference(base.Cluster.controllers, next.Cluster.controllers, func(id kafka.NodeID, _, _ *Controller) {
-		d.controllers[id] = struct{}{}
-	})
 	eachDifference(base.Topics.byID, next.Topics.byID, func(id kafka.TopicID, a, b *Topic) {
 		partitions := d.touch(id)
 		if b == nil {
@@ -45,22 +42,10 @@ func Between(base, next *Image) *Delta {
 			d.configs[resource] = struct{}{}
 		}
 	}
-	for name, level := range base.Features.All() {
-		if next.Features.Level(name) != level {
-			d.features[name] = struct{}{}
-		}
-	}
-	for name, level := range next.Features.All() {
-		if base.Features.Level(name) != level {
-			d.features[name] = struct{}{}
-		}
-	}
 	d.producerIDs = base.ProducerIDs != next.ProducerIDs
 	// The rest is small and seldom read: a snapshot counts as a change of it unless nothing was ever there.
 	d.quotas = base.ClientQuotas.entities.Len()+next.ClientQuotas.entities.Len() > 0
 	d.acls = base.Acls.entries.Len()+next.Acls.entries.Len() > 0
-	d.scram = base.Scram.credentials.Len()+next.Scram.credentials.Len() > 0
-	d.tokens = base.DelegationTokens.tokens.Len()+next.DelegationTokens.tokens.Len() > 0
 	return d
 }
 

@@ -37,9 +37,6 @@ type Scram struct {
 // Get returns one credential. It must not be changed.
 func (s Scram) Get(key ScramKey) (*UserScramCredentialRecord, bool) { return s.credentials.Get(key) }
 
-// All yields the credentials by mechanism and user. They must not be changed.
-func (s Scram) All() iter.Seq2[ScramKey, *UserScramCredentialRecord] { return s.credentials.All() }
-
 // DelegationTokens is the delegation tokens by id.
 type DelegationTokens struct {
 	tokens Tree[string, *DelegationTokenRecord]
@@ -47,6 +44,3 @@ type DelegationTokens struct {
 
 // Get returns one token. It must not be changed.
 func (d DelegationTokens) Get(id string) (*DelegationTokenRecord, bool) { return d.tokens.Get(id) }
-
-// All yields the tokens by id. They must not be changed.
-func (d DelegationTokens) All() iter.Seq2[string, *DelegationTokenRecord] { return d.tokens.All() }

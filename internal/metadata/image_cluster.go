@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"iter"
+	"math"
 
 	"moldau/internal/kafka"
 )
@@ -10,6 +11,7 @@ import (
 type Cluster struct {
 	brokers     Tree[kafka.NodeID, *Broker]
 	controllers Tree[kafka.NodeID, *Controller]
+	nextNodeID  kafka.NodeID // 0: none was given
 }
 
 // Broker is the registration of a broker's current incarnation.
@@ -62,9 +64,6 @@ func (c Cluster) Broker(id kafka.NodeID) (*Broker, bool) { return c.brokers.Get(
 // Brokers yields the registered brokers by id, the fenced ones too.
 func (c Cluster) Brokers() iter.Seq2[kafka.NodeID, *Broker] { return c.brokers.All() }
 
-// BrokerCount returns the number of registered brokers.
-func (c Cluster) BrokerCount() int { return c.brokers.Len() }
-
 // Active reports whether a broker is registered, not fenced and not shutting down.
 func (c Cluster) Active(id kafka.NodeID) bool {
 	b, ok := c.brokers.Get(id)
@@ -77,7 +76,21 @@ func (c Cluster) Controller(id kafka.NodeID) (*Controller, bool) { return c.cont
 // Controllers yields the registered controllers by id.
 func (c Cluster) Controllers() iter.Seq2[kafka.NodeID, *Controller] { return c.controllers.All() }
 
+// NextNodeID is the lowest number, not below least, that no node has and that none was ever given.
+func (c Cluster) NextNodeID(least kafka.NodeID) kafka.NodeID {
+	for id := max(least, c.nextNodeID); ; id++ {
+		_, broker := c.brokers.Get(id)
+		_, controller := c.controllers.Get(id)
+		if !broker && !controller || id == math.MaxInt32 {
+			return id
+		}
+	}
+}
+
 func (c Cluster) records(level int16, emit func(Record)) {
+	if c.nextNodeID != 0 {
+		emit(&NoOpRecord{NextNodeID: c.nextNodeID})
+	}
 	for _, b := range c.brokers.All() {
 		emit(b.record())
 	}

@@ -20,9 +20,6 @@ func (f Features) MetadataVersion() int16 { return f.Level(FeatureMetadataVersio
 // All yields the finalized features by name.
 func (f Features) All() iter.Seq2[string, int16] { return f.levels.All() }
 
-// ZkMigrationState returns the state of a migration from ZooKeeper; 0 is none.
-func (f Features) ZkMigrationState() int8 { return f.zkMigrationState }
-
 func (f Features) records(emit func(Record)) {
 	if level := f.MetadataVersion(); level != 0 {
 		emit(&FeatureLevelRecord{Name: FeatureMetadataVersion, FeatureLevel: level}) // before all else: it says how to read the rest

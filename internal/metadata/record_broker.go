@@ -24,6 +24,19 @@ type FeatureRange struct {
 	Min, Max int16
 }
 
+// Has reports whether a level is one of them.
+func (f FeatureRange) Has(level int16) bool { return f.Min <= level && level <= f.Max }
+
+// RangeOf returns the levels of a feature among those that a node states. One that it does not name it supports at level 0 alone.
+func RangeOf(stated []FeatureRange, name string) FeatureRange {
+	for _, f := range stated {
+		if f.Name == name {
+			return f
+		}
+	}
+	return FeatureRange{Name: name}
+}
+
 func (f *FeatureRange) walk(c *codec) {
 	c.string(&f.Name)
 	c.int16(&f.Min)

@@ -1,12 +1,22 @@
 package metadata
 
-// NoOpRecord changes nothing; a leader writes it to move the end of the log.
-type NoOpRecord struct{}
+import "moldau/internal/kafka"
+
+// NoOpRecord changes nothing for Apache Kafka; a leader writes it to move the end of the log. Ours may tell of a number that a node
+// was given, in a tagged field, which others skip.
+type NoOpRecord struct {
+	NextNodeID kafka.NodeID // lowest number that no node was given; 0: nothing is said
+}
+
+// tagNextNodeID is far above the tags that Kafka numbers from 0.
+const tagNextNodeID = 10000
 
 // Type is 20.
 func (r *NoOpRecord) Type() int16 { return TypeNoOp }
 
-func (r *NoOpRecord) walk(c *codec) { c.tags() }
+func (r *NoOpRecord) walk(c *codec) {
+	c.tags(tagged{tagNextNodeID, r.NextNodeID != 0, func() { c.int32(&r.NextNodeID) }})
+}
 
 // ZkMigrationStateRecord says how far a migration from ZooKeeper mode has come: 0 none, 2 before, 1 under way, 3 done.
 type ZkMigrationStateRecord struct {
