@@ -163,26 +163,21 @@ func (c *churn) back(id kafka.NodeID) {
 // grant decides on what leaders wish for.
 func (c *churn) grant() {
 	for _, b := range c.up() {
-		for {
-			select {
-			case w := <-b.set.Wishes():
-				i := int(w.TP.Partition)
-				p := c.partitions[i]
-				current := w.LeaderEpoch == p.leaderEpoch && w.PartitionEpoch == p.partitionEpoch
-				refused := slices.ContainsFunc(w.ISR, func(id kafka.NodeID) bool { return !c.nodes[id].up }) ||
-					!slices.EqualFunc(w.ISR, w.Epochs, func(id kafka.NodeID, epoch int64) bool { return c.epochs[id] == epoch })
-				switch {
-				case !current:
-				case refused:
-					b.partition("t", w.TP.Partition).WishFailed(w)
-				default:
-					p.isr = w.ISR
-					c.publish(i)
-				}
-				continue
+		for wishes := b.set.TakeWishes(1); len(wishes) > 0; wishes = b.set.TakeWishes(1) {
+			w := wishes[0]
+			i := int(w.TP.Partition)
+			p := c.partitions[i]
+			current := w.LeaderEpoch == p.leaderEpoch && w.PartitionEpoch == p.partitionEpoch
+			refused := slices.ContainsFunc(w.ISR, func(id kafka.NodeID) bool { return !c.nodes[id].up }) ||
+				!slices.EqualFunc(w.ISR, w.Epochs, func(id kafka.NodeID, epoch int64) bool { return c.epochs[id] == epoch })
+			switch {
+			case !current:
+			case refused:
+				b.partition("t", w.TP.Partition).WishFailed(w)
 			default:
+				p.isr = w.ISR
+				c.publish(i)
 			}
-			break
 		}
 	}
 }

@@ -13,7 +13,7 @@
 // Goroutines: one per leader node and shard, started by the first partition that follows there, owned by the Fetcher and
 // waited for by Stop. Everything of a loop but its inbox belongs to its goroutine. Apply and Stop may be called from any.
 //
-// Files: fetcher.go (which loop), loop.go (what happens in which order), follower.go (one partition), flight.go (a request
+// Files: fetcher.go (which loop), loop.go (what happens in which order), follower.go (one partition), list.go (many), flight.go (a request
 // under way), buffer.go (its memory), session.go (what the leader remembers), answer.go (what is done with an answer), outside.go (offsets that
 // the leader does not have).
 //
@@ -24,5 +24,6 @@
 //   - Only Fetch 12 and later is spoken, in which the leader tells where logs part (KIP-595): every broker that registers
 //     with a KRaft controller knows it, so OffsetForLeaderEpoch is not needed.
 //   - All syncs that one answer asks for are hurried together, and the next request waits for them a while: a partition
-//     that is left out of it has to leave the session, or the leader would send the same records again.
+//     that is left out of it has to leave the session, or the leader would send the same records again. One whose sync
+//     took longer is not waited for the next time: a slow disk must not set the pace for the others.
 package fetcher

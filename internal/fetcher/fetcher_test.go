@@ -123,7 +123,8 @@ func TestPartitionThatComesBackIsNotForgotten(t *testing.T) {
 		w.lead("t", 0, 0, []kafka.NodeID{1, 2}, 1, 1, 2)
 		p := w.nodes[2].partition("t", 0)
 		k := key{p.TopicID(), 0}
-		l := &loop{f: &Fetcher{}, followers: map[key]*follower{}, session: session{id: 5, epoch: 2}, inSession: 1}
+		l := newLoop(w.nodes[2].fetcher, lane{leader: 1, shard: 1})
+		l.session, l.inSession = session{id: 5, epoch: 2}, 1
 		l.followers[k] = &follower{p: p, key: k, in: true}
 		l.drop(l.followers[k])
 		l.followers[k] = &follower{p: p, key: k}
@@ -146,12 +147,7 @@ func TestIdleFollowersAreInSync(t *testing.T) {
 		leader := w.nodes[1].set
 		wished := func() bool {
 			leader.DropLagging(30 * time.Second)
-			select {
-			case <-leader.Wishes():
-				return true
-			default:
-				return false
-			}
+			return len(leader.TakeWishes(1)) > 0
 		}
 		time.Sleep(5 * time.Minute)
 		w.nodes[1].produce("t", 0, 1)
@@ -180,17 +176,7 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 		w.nodes[2].stop(true)
 		w.lead("bad", 0, 0, both, 1, 1)
 		w.within(time.Second, w.nodes[1].produce("bad", 0, 1))
-		flip := func() {
-			f, err := w.nodes[1].disk.Open("/data/bad-0/00000000000000000000.log", vfs.Write)
-			w.must(err)
-			defer f.Close()
-			var b [1]byte
-			_, err = f.ReadAt(b[:], 70)
-			w.must(err)
-			b[0] ^= 1
-			_, err = f.WriteAt(b[:], 70)
-			w.must(err)
-		}
+		flip := func() { w.nodes[1].flip("/data/bad-0/00000000000000000000.log", 70) }
 		flip()
 		w.nodes[2].start()
 		time.Sleep(10 * time.Second)
@@ -207,6 +193,42 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 			t.Errorf("repaired, and the follower ends at %d", end)
 		}
 	})
+}
+
+// TestWhatLiesBeforeDamageIsCopied: of what comes in one answer the follower takes the batches before a damaged one. So it asks for that
+// one next, by its offset; and all of this is between the two logs: the follower's disk stays in use, also when it is an offset, which
+// no CRC covers, that the leader's disk has changed.
+func TestWhatLiesBeforeDamageIsCopied(t *testing.T) {
+	size := int64(len(records(1, 10)))
+	for name, at := range map[string]int64{"a record": size + 70, "an offset": size + 7} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1, 2)
+				defer w.stop()
+				w.nodes[2].stop(true)
+				w.lead("bad", 0, 0, []kafka.NodeID{1, 2}, 1, 1)
+				for range 3 {
+					w.within(time.Second, w.nodes[1].produce("bad", 0, 1))
+				}
+				flip := func() { w.nodes[1].flip("/data/bad-0/00000000000000000000.log", at) }
+				flip()
+				w.nodes[2].start()
+				time.Sleep(10 * time.Second)
+				p := w.nodes[2].partition("bad", 0)
+				if end := p.LogEnd(); name == "a record" && end != 1 || end > 1 {
+					t.Errorf("the follower ends at %d", end)
+				}
+				flip()
+				time.Sleep(10 * time.Second)
+				if end := p.LogEnd(); end != 3 {
+					t.Errorf("repaired, and the follower ends at %d", end)
+				}
+				if dirs := w.nodes[2].store.Directories(); !dirs[0].Online() {
+					t.Errorf("the follower's directory is offline: %v", dirs[0].Err())
+				}
+			})
+		})
+	}
 }
 
 // TestPausesGrowAndEndTogether: partitions that go on failing are tried again less and less often, and all in one request.
@@ -249,38 +271,93 @@ func TestPausesGrowAndEndTogether(t *testing.T) {
 	})
 }
 
-// TestSlowDiskHoldsUpNobodyElse: a partition whose sync hangs leaves the session; the others are fetched and reported.
+// TestSlowDiskHoldsUpNobodyElse: a partition whose sync hangs, or takes long each time, leaves the session; the others are fetched
+// and reported as if it were not there.
 func TestSlowDiskHoldsUpNobodyElse(t *testing.T) {
+	for _, hangs := range []bool{true, false} {
+		name := "each sync takes a second"
+		if hangs {
+			name = "it hangs"
+		}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1, 2)
+				defer w.stop()
+				both := []kafka.NodeID{1, 2}
+				w.nodes[2].stop(true)
+				w.nodes[2].dirs = []string{"/data", "/more"} // the syncs of one directory go side by side and wait for each other
+				w.nodes[2].start()
+				w.lead("slow", 0, 0, both, 1, both...)
+				w.lead("fast", 0, 0, both, 1, both...)
+				goOn := make(chan struct{})
+				var open sync.Once
+				defer open.Do(func() { close(goOn) })
+				w.nodes[2].fs.SetRules(func(op vfs.Op) error {
+					if (op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncData) && strings.Contains(op.Path, "slow-0") {
+						if hangs {
+							<-goOn
+						} else {
+							time.Sleep(time.Second)
+						}
+					}
+					return nil
+				})
+				slow := w.nodes[1].produce("slow", 0, 1)
+				time.Sleep(2 * time.Second)
+				for range 50 {
+					again := w.nodes[1].produce("slow", 0, 1) // so that there is always a sync to be waited for
+					w.within(50*time.Millisecond, w.nodes[1].produce("fast", 0, 1))
+					time.Sleep(100 * time.Millisecond)
+					select {
+					case <-slow.Done():
+						if hangs {
+							t.Fatal("committed without being on the follower's disk")
+						}
+						slow = again
+					default:
+					}
+				}
+				open.Do(func() { close(goOn) })
+				w.within(5*time.Second, w.nodes[1].produce("slow", 0, 1))
+			})
+		})
+	}
+}
+
+// TestOneOfTwoSlowDisks: of two partitions whose syncs take long one goes on when its own is done, although nothing else happens.
+func TestOneOfTwoSlowDisks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, 2)
 		defer w.stop()
 		both := []kafka.NodeID{1, 2}
 		w.nodes[2].stop(true)
-		w.nodes[2].dirs = []string{"/data", "/more"} // the syncs of one directory go side by side and wait for each other
+		w.nodes[2].dirs = []string{"/data", "/more"}
 		w.nodes[2].start()
-		w.lead("slow", 0, 0, both, 1, both...)
-		w.lead("fast", 0, 0, both, 1, both...)
-		goOn := make(chan struct{})
-		var open sync.Once
-		defer open.Do(func() { close(goOn) })
-		w.nodes[2].fs.SetRules(func(op vfs.Op) error {
-			if (op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncData) && strings.Contains(op.Path, "slow-0") {
-				<-goOn
+		w.lead("a", 0, 0, both, 1, both...)
+		w.lead("b", 0, 0, both, 1, both...)
+		for _, hangs := range []string{"a-0", "b-0"} {
+			goOn := make(chan struct{})
+			open := sync.OnceFunc(func() { close(goOn) })
+			defer open()
+			w.nodes[2].fs.SetRules(func(op vfs.Op) error {
+				if op.Kind != vfs.OpSync && op.Kind != vfs.OpSyncData {
+					return nil
+				}
+				if strings.Contains(op.Path, hangs) {
+					<-goOn
+				} else if strings.Contains(op.Path, "-0/") {
+					time.Sleep(2 * time.Second)
+				}
+				return nil
+			})
+			a, b := w.nodes[1].produce("a", 0, 1), w.nodes[1].produce("b", 0, 1)
+			if hangs == "b-0" {
+				a, b = b, a
 			}
-			return nil
-		})
-		slow := w.nodes[1].produce("slow", 0, 1)
-		time.Sleep(2 * time.Second)
-		for range 5 {
-			w.within(2*time.Second, w.nodes[1].produce("fast", 0, 1))
+			w.within(10*time.Second, b)
+			open()
+			w.within(10*time.Second, a)
 		}
-		select {
-		case <-slow.Done():
-			t.Error("committed without being on the follower's disk")
-		default:
-		}
-		open.Do(func() { close(goOn) })
-		w.within(2*time.Second, slow)
 	})
 }
 

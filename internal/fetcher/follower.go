@@ -2,9 +2,12 @@ package fetcher
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"moldau/internal/kafka"
 	"moldau/internal/replica"
@@ -25,13 +28,14 @@ type follower struct {
 	// in says that the leader's session has the partition, as of the last request; told is what it knows then.
 	in   bool
 	told replica.Following
-	// named says that the next request has to name it.
-	named bool
 
 	behind   bool            // the leader's watermark is beyond at.From, as of the last answer
 	syncing  *replica.Waiter // what is below at.From is not on disk yet; nil: it is
+	slow     bool            // its last sync took so long that no request is to wait for the next
 	resting  *rest           // after a failure, or for a throttle; nil: none
 	failures int             // in a row
+
+	places [kinds]int // in the lists of each kind, from 1; 0: it is in none
 }
 
 // ready reports whether the partition may be fetched.
@@ -44,8 +48,8 @@ func (f *follower) wakeUp() {
 		return
 	}
 	f.resting = nil
-	r.followers = slices.DeleteFunc(r.followers, func(other *follower) bool { return other == f })
-	if len(r.followers) == 0 && r.timer != nil {
+	r.followers.remove(f)
+	if r.followers.len() == 0 && r.timer != nil {
 		r.timer.Stop()
 	}
 }
@@ -54,8 +58,29 @@ func (f *follower) wakeUp() {
 // names them all: with a timer for each, who comes first is chance, and the others wait for a request more.
 type rest struct {
 	length    time.Duration
-	followers []*follower
+	followers list
 	timer     *time.Timer // nil until that turn is over
+	troubles  []trouble   // to be told at its beginning
+}
+
+// trouble is why partitions cannot be fetched: one line tells of all whose cause is the same, since there may be thousands.
+type trouble struct {
+	cause      *kerr.Error // nil: none of Kafka's
+	partitions int
+	one        kafka.TopicPartition // of them, with where it stands and its error
+	at         replica.Following
+	err        error
+}
+
+// note has a follower's failure told.
+func (r *rest) note(f *follower, err error) {
+	cause, _ := errors.AsType[*kerr.Error](err)
+	i := slices.IndexFunc(r.troubles, func(t trouble) bool { return t.cause == cause })
+	if i < 0 {
+		i = len(r.troubles)
+		r.troubles = append(r.troubles, trouble{cause: cause, one: f.p.TopicPartition(), at: f.at, err: err})
+	}
+	r.troubles[i].partitions++
 }
 
 // sorted puts followers into an order that does not depend on when they came.

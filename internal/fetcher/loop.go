@@ -24,11 +24,13 @@ type loop struct {
 	}
 
 	followers map[key]*follower
-	named     []*follower // that the next request names
+	named     list        // that the next request names
 	leaving   []*follower // that the session has to forget
-	syncing   []*follower // whose disk is waited for
+	syncing   list        // whose disk the next request waits for
+	held      *time.Timer // for how long; nil: for nobody
+	slow      list        // whose disk no request waits for
+	look      *time.Timer // when they are looked at again; nil: there are none
 	tired     []*rest     // to begin at the end of this turn, one for each length
-	held      *time.Timer // for how long the next request waits for them; nil: not
 
 	main, aside flight
 	session     session
@@ -41,6 +43,7 @@ const asideWait = 20 * time.Millisecond
 func newLoop(f *Fetcher, at lane) *loop {
 	l := &loop{
 		f: f, at: at, wake: make(chan struct{}, 1), followers: map[key]*follower{},
+		named: list{kind: naming}, syncing: list{kind: syncing}, slow: list{kind: slow},
 		logger: f.o.Logger.With("leader", at.leader, "shard", at.shard),
 	}
 	l.main.loop, l.aside.loop = l, l
@@ -88,13 +91,13 @@ func (l *loop) run() {
 
 // send sends the requests that there are reasons for.
 func (l *loop) send() {
-	if l.main.call == nil && l.held == nil && (len(l.named) > 0 || l.inSession > 0) {
+	if l.main.call == nil && l.held == nil && (l.named.len() > 0 || l.inSession > 0) {
 		if l.main.connect(); l.main.idle() {
 			l.main.send(l.next(), l.f.o.MaxWait)
 			l.f.meters.requests.Inc()
 		}
 	}
-	if l.main.call != nil && l.aside.call == nil && len(l.named) > 0 {
+	if l.main.call != nil && l.aside.call == nil && l.named.len() > 0 {
 		if l.aside.connect(); l.aside.idle() {
 			l.aside.send(l.meanwhile(), min(asideWait, l.f.o.MaxWait))
 			l.f.meters.requests.Inc()
@@ -104,13 +107,12 @@ func (l *loop) send() {
 
 // wait returns when something may have happened.
 func (l *loop) wait() {
-	var synced <-chan struct{}
-	var held <-chan time.Time
-	if len(l.syncing) > 0 {
-		synced = l.syncing[0].syncing.Done()
-	}
+	var held, look <-chan time.Time
 	if l.held != nil {
 		held = l.held.C
+	}
+	if l.look != nil {
+		look = l.look.C
 	}
 	select {
 	case <-l.wake:
@@ -120,12 +122,22 @@ func (l *loop) wait() {
 		l.main.rung()
 	case <-l.aside.rings():
 		l.aside.rung()
-	case <-synced:
+	case <-l.syncing.firstSynced(): // all of them are waited for
+	case <-l.slow.firstSynced():
 	case <-held:
 		l.held = nil
-		l.giveUpSyncing()
+	case <-look:
+		l.look = nil
 	case <-l.f.ctx.Done():
 	}
+}
+
+// firstSynced is closed when the first of the followers is on disk.
+func (l *list) firstSynced() <-chan struct{} {
+	if len(l.all) == 0 {
+		return nil
+	}
+	return l.all[0].syncing.Done()
 }
 
 func (l *loop) end() {
@@ -134,8 +146,15 @@ func (l *loop) end() {
 	for _, f := range l.followers {
 		f.wakeUp()
 	}
-	if l.held != nil {
-		l.held.Stop()
+	stop(&l.held)
+	stop(&l.look)
+}
+
+// stop ends a timer, if there is one.
+func stop(t **time.Timer) {
+	if *t != nil {
+		(*t).Stop()
+		*t = nil
 	}
 }
 
@@ -172,11 +191,11 @@ func (l *loop) readInbox() {
 		}
 	}
 	for _, r := range rested {
-		for _, f := range r.followers {
+		for _, f := range r.followers.all {
 			f.resting = nil
 			fresh = append(fresh, f)
 		}
-		r.followers = nil
+		r.followers.clear()
 	}
 	if len(fresh) > 0 {
 		l.resume(fresh)
@@ -188,7 +207,7 @@ func (l *loop) drop(f *follower) {
 	delete(l.followers, f.key)
 	f.wakeUp()
 	l.stopSyncing(f)
-	l.unname(f)
+	l.named.remove(f)
 	l.leave(f)
 }
 
@@ -214,15 +233,29 @@ func (l *loop) resume(list []*follower) {
 func (l *loop) proceed(f *follower, waiter *replica.Waiter) {
 	l.stopSyncing(f)
 	if waiter != nil {
-		l.unname(f) // what the session is still to be told of it is not true yet
+		l.named.remove(f) // what the session is still to be told of it is not true yet
 		f.syncing = waiter
-		l.syncing = append(l.syncing, f)
+		if f.slow {
+			f.slow = false // unless the next look finds that it still is
+			l.setAside(f)
+			return
+		}
+		l.syncing.add(f)
 		if l.held == nil {
 			l.held = time.NewTimer(l.f.o.SyncPatience)
 		}
 		return
 	}
 	l.name(f)
+}
+
+// setAside lets the others go on without a partition whose disk is slow.
+func (l *loop) setAside(f *follower) {
+	l.leave(f)
+	l.slow.add(f)
+	if l.look == nil {
+		l.look = time.NewTimer(l.f.o.SyncPatience)
+	}
 }
 
 // name has the next request name a partition, unless a throttle makes it pause.
@@ -233,17 +266,7 @@ func (l *loop) name(f *follower) {
 			return
 		}
 	}
-	if !f.named {
-		f.named = true
-		l.named = append(l.named, f)
-	}
-}
-
-func (l *loop) unname(f *follower) {
-	if f.named {
-		f.named = false
-		l.named = slices.DeleteFunc(l.named, func(other *follower) bool { return other == f })
-	}
+	l.named.add(f)
 }
 
 // leave takes a partition out of the session, with the next request.
@@ -256,85 +279,90 @@ func (l *loop) leave(f *follower) {
 }
 
 func (l *loop) stopSyncing(f *follower) {
-	if f.syncing != nil {
-		f.syncing = nil
-		l.syncing = slices.DeleteFunc(l.syncing, func(other *follower) bool { return other == f })
-	}
+	f.syncing = nil
+	l.syncing.remove(f)
+	l.slow.remove(f)
 }
 
-// readSynced goes on with the partitions whose syncs are done.
+// readSynced goes on with the partitions whose syncs are done, and without those that have been waited for long enough.
 func (l *loop) readSynced() {
-	if len(l.syncing) == 0 {
-		return
-	}
-	var again []*follower
-	still := l.syncing[:0]
-	for _, f := range l.syncing {
+	var synced, again []*follower
+	done := func(f *follower) bool {
 		select {
 		case <-f.syncing.Done():
 		default:
-			still = append(still, f)
-			continue
+			return false
 		}
-		failed := f.syncing.Err() != nil
-		f.syncing = nil
-		if failed { // its role or its log has changed under it
+		if f.syncing.Err() == nil {
+			synced = append(synced, f)
+		} else { // its role or its log has changed under it
 			again = append(again, f)
-		} else {
-			l.name(f)
 		}
+		f.syncing = nil
+		return true
 	}
-	clear(l.syncing[len(still):])
-	l.syncing = still
-	if len(still) == 0 && l.held != nil {
-		l.held.Stop()
-		l.held = nil
+	l.syncing.removeIf(done)
+	l.slow.removeIf(done)
+	if l.syncing.len() == 0 {
+		stop(&l.held)
+	} else if l.held == nil {
+		for _, f := range l.syncing.all {
+			f.slow = true
+			l.setAside(f)
+		}
+		l.syncing.clear()
+	}
+	if l.slow.len() == 0 {
+		stop(&l.look)
+	} else if l.look == nil {
+		for _, f := range l.slow.all {
+			f.slow = true
+		}
+		l.look = time.NewTimer(l.f.o.SyncPatience)
+	}
+	for _, f := range synced {
+		l.name(f)
 	}
 	if len(again) > 0 {
 		l.resume(again)
 	}
 }
 
-// giveUpSyncing lets the others go on without the partitions whose disks are slow.
-func (l *loop) giveUpSyncing() {
-	for _, f := range l.syncing {
-		l.leave(f)
-	}
-}
-
-// fail lets a partition pause. Its failures are told once at their beginning, and each time the pause is at its longest.
+// fail lets a partition pause. Its failures are told at their beginning, and each time the pause is at its longest.
 func (l *loop) fail(f *follower, err error) {
 	pause := min(l.f.o.FirstBackoff<<min(f.failures, 20), l.f.o.Backoff)
 	f.failures++
 	l.f.meters.failures.Inc()
-	level := slog.LevelDebug
-	if worthTelling(err) && f.failures == 1 || pause == l.f.o.Backoff {
-		level = slog.LevelWarn
-	}
-	l.logger.Log(l.f.ctx, level, "follower cannot fetch; it tries again", "partition", f.p.TopicPartition().String(), "offset", f.at.From,
-		"epoch", f.at.Epoch, "pause", pause, "error", err)
 	l.pause(f, pause)
+	if worthTelling(err) && f.failures == 1 || pause == l.f.o.Backoff {
+		f.resting.note(f, err)
+	}
 }
 
 // pause takes a partition out of everything for a while.
 func (l *loop) pause(f *follower, pause time.Duration) {
 	l.stopSyncing(f)
-	l.unname(f)
+	l.named.remove(f)
 	l.leave(f)
 	f.wakeUp()
 	i := slices.IndexFunc(l.tired, func(r *rest) bool { return r.length == pause })
 	if i < 0 {
 		i = len(l.tired)
-		l.tired = append(l.tired, &rest{length: pause})
+		l.tired = append(l.tired, &rest{length: pause, followers: list{kind: resting}})
 	}
 	f.resting = l.tired[i]
-	f.resting.followers = append(f.resting.followers, f)
+	f.resting.followers.add(f)
 }
 
 // lieDown begins the pauses of this turn.
 func (l *loop) lieDown() {
 	for _, r := range l.tired {
-		if len(r.followers) == 0 {
+		for _, t := range r.troubles {
+			l.logger.Warn("followers cannot fetch; they try again", "partitions", t.partitions, "partition", t.one.String(), "offset", t.at.From,
+				"epoch", t.at.Epoch, "pause", r.length, "error", t.err)
+		}
+		r.troubles = nil
+		if r.followers.len() == 0 {
 			continue // woken up again
 		}
 		r.timer = time.AfterFunc(r.length, func() {

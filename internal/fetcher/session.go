@@ -45,9 +45,9 @@ func (l *loop) next() *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.SessionID, req.SessionEpoch = l.session.id, l.session.epoch
 	var t topics
-	for _, f := range sorted(l.named) {
+	for _, f := range l.named.sorted() {
 		t.add(f, l.f.o.PartitionBytes)
-		f.named, f.told = false, f.at
+		f.told = f.at
 		if !f.in {
 			f.in = true
 			l.inSession++
@@ -59,8 +59,8 @@ func (l *loop) next() *kmsg.FetchRequest {
 		now := l.followers[f.key]
 		return now != nil && now.in
 	}))
-	clear(l.named)
-	l.named, l.leaving = l.named[:0], l.leaving[:0]
+	l.named.clear()
+	l.leaving = l.leaving[:0]
 	return req
 }
 
@@ -69,9 +69,9 @@ func (l *loop) next() *kmsg.FetchRequest {
 func (l *loop) meanwhile() *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.SessionEpoch = noSession
-	l.aside.asked = make(map[*follower]replica.Following, len(l.named))
+	l.aside.asked = make(map[*follower]replica.Following, l.named.len())
 	var t topics
-	for _, f := range sorted(l.named) {
+	for _, f := range l.named.sorted() {
 		t.add(f, l.f.o.PartitionBytes)
 		l.aside.asked[f] = f.at
 	}

@@ -171,6 +171,19 @@ func (w *world) must(err error) {
 	}
 }
 
+// flip changes a bit of a file on a node's disk, and back the next time.
+func (b *broker) flip(path string, at int64) {
+	f, err := b.disk.Open(path, vfs.Write)
+	b.w.must(err)
+	defer f.Close()
+	var one [1]byte
+	_, err = f.ReadAt(one[:], at)
+	b.w.must(err)
+	one[0] ^= 1
+	_, err = f.WriteAt(one[:], at)
+	b.w.must(err)
+}
+
 // dial connects to a node, whose address is its id.
 func (w *world) dial(ctx context.Context, address string) (net.Conn, error) {
 	var id kafka.NodeID

@@ -133,9 +133,21 @@ func (c *Conn) Send(ctx context.Context, req kmsg.Request) (*Call, error) {
 	return c.send(ctx, req)
 }
 
-// SendUnlisted sends a request as it is, for private API keys that ApiVersions does not list.
-func (c *Conn) SendUnlisted(ctx context.Context, req kmsg.Request) (*Call, error) {
-	return c.send(ctx, req)
+// DoPrivate exchanges bodies under a private API key, which ApiVersions does not list.
+func (c *Conn) DoPrivate(ctx context.Context, key int16, body []byte) ([]byte, error) {
+	call, err := c.send(ctx, &wire.PrivateRequest{APIKey: key, Body: body})
+	if err != nil {
+		return nil, err
+	}
+	resp, err := call.Wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	private, ok := resp.(*wire.PrivateResponse)
+	if !ok {
+		return nil, fmt.Errorf("answered with a %T", resp)
+	}
+	return private.Body, nil
 }
 
 // Call is a request that has been sent.
@@ -187,10 +199,17 @@ func (c *Conn) send(ctx context.Context, req kmsg.Request) (*Call, error) {
 	c.mu.Unlock()
 
 	// The context can end a wait for a peer that takes no bytes only by ending the connection: half a request is on it.
-	stop := context.AfterFunc(ctx, func() { _ = c.nc.SetWriteDeadline(time.Unix(1, 0)) })
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(over)
+		_ = c.nc.SetWriteDeadline(time.Unix(1, 0))
+	})
 	_, err := c.nc.Write(wire.AppendRequest(nil, call.id, &c.o.ClientID, req))
-	if !stop() && err == nil {
-		err = c.nc.SetWriteDeadline(time.Time{})
+	if !stop() {
+		<-over // else the deadline could be set after it is taken back, and fail whatever is sent next
+		if err == nil {
+			err = c.nc.SetWriteDeadline(time.Time{})
+		}
 	}
 	if err != nil {
 		c.fail(fmt.Errorf("send %s: %w", kmsg.NameForKey(req.Key()), err))
@@ -231,6 +250,9 @@ func (c *Conn) Err() error {
 	defer c.mu.Unlock()
 	return c.mu.err
 }
+
+// Done is closed when the connection has failed, or was closed.
+func (c *Conn) Done() <-chan struct{} { return c.reading }
 
 func (c *Conn) readLoop() {
 	defer close(c.reading)

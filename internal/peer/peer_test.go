@@ -300,3 +300,52 @@ func TestResponseBeforeTheFailure(t *testing.T) {
 		}
 	})
 }
+
+// tardy is a connection whose Write is through when end ends its context, and whose deadline takes a while to be set.
+type tardy struct {
+	net.Conn
+	end context.CancelFunc
+}
+
+func (c *tardy) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if c.end != nil {
+		c.end()
+		c.end = nil
+	}
+	return n, err
+}
+
+func (c *tardy) SetWriteDeadline(at time.Time) error {
+	if !at.IsZero() {
+		time.Sleep(time.Millisecond)
+	}
+	return c.Conn.SetWriteDeadline(at)
+}
+
+// TestContextThatEndsWithTheWrite: a context that ends when a request has just been written does not end the connection.
+func TestContextThatEndsWithTheWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		o, nc := &other{t, theirs}, &tardy{Conn: ours}
+		go o.versions()
+		c, err := Dial(t.Context(), "node:9093", Options{Dial: func(context.Context, string) (net.Conn, error) { return nc, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		go func() {
+			for range 2 {
+				h, req := o.request()
+				o.respond(h.CorrelationID, req.ResponseKind())
+			}
+		}()
+		var ctx context.Context
+		ctx, nc.end = context.WithCancel(t.Context())
+		_, _ = c.Do(ctx, metadata(5)) // the answer may be faster than the end
+		time.Sleep(time.Second)
+		if _, err := c.Do(t.Context(), metadata(5)); err != nil {
+			t.Errorf("the next request: %v", err)
+		}
+	})
+}

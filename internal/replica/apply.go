@@ -124,7 +124,11 @@ func (s *Set) put(t *metadata.Topic, partition int32, reg *metadata.PartitionReg
 	}
 	p := s.place(t.Name, t.ID, partition, next)
 	p.retarget(next)
-	s.o.Store.Run(p.tp, p.reconcile)
+	run := s.o.Store.Run
+	if p.acting.Load().hasRole { // all that is left needs no disk, and should not wait until thousands of others have been opened
+		run = s.o.Store.RunFirst
+	}
+	run(p.tp, p.reconcile)
 }
 
 // place returns the partition, made if it is not here yet.
@@ -192,6 +196,7 @@ func (p *Partition) retarget(next *target) {
 	var chain, low *Waiter
 	a, err := p.leading(kafka.NoEpoch)
 	if err == nil {
+		p.wishAgainLocked(a, next)
 		chain = p.advanceLocked(a)
 		low = p.forLowWatermark.reach(p.lowWatermarkLocked(a))
 	}

@@ -236,12 +236,10 @@ func (s *clusterScript) optional(key string, otherwise int32) int32 {
 }
 
 func (s *clusterScript) wishes() string {
-	select {
-	case w := <-s.nodes[s.node()].set.Wishes():
+	for _, w := range s.nodes[s.node()].set.TakeWishes(1) {
 		return fmt.Sprintf("wish isr=%v broker-epochs=%v epoch=%d", w.ISR, w.Epochs, w.LeaderEpoch)
-	default:
-		return "no wish"
 	}
+	return "no wish"
 }
 
 // state is a line for each node that is up.

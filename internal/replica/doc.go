@@ -25,7 +25,7 @@
 // which one goroutine calls.
 //
 // Locks, at most two at once: Partition.role (shared to use a role, exclusive to change it; may be held across the disk)
-// before Partition.mu or the log's own; Partition.mu (never across the disk) before Watch.mu. Set.mu and Set.placing are taken alone.
+// before Partition.mu or the log's own; Partition.mu (never across the disk) before Watch.mu or Set.wishing. Set.mu and Set.placing are taken alone.
 // Waiters are released with no lock held.
 //
 // Not obvious:

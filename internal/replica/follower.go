@@ -77,6 +77,7 @@ func (p *Partition) AppendFetched(b []byte, leaderHighWatermark, leaderLogStart 
 	}
 	if len(b) > 0 {
 		if _, err := a.log.AppendFetched(b); err != nil {
+			a.log.AppendDone() // some of it may be in the log, and is waited for before the next fetch
 			return Following{}, nil, fmt.Errorf("append to follower %s: %w", p.tp, err)
 		}
 	}
@@ -177,9 +178,7 @@ func (p *Partition) cut(epoch kafka.Epoch, cut func(*acting) error) error {
 	if err != nil {
 		return err
 	}
-	if err := cut(a); err != nil {
-		return fmt.Errorf("truncate %s: %w", p.tp, err)
-	}
+	err = cut(a) // what comes after the cut itself may have failed, on a full disk
 	p.realign(a.log)
 	p.mu.Lock()
 	p.setHighWatermarkLocked(a.log, min(max(p.highWatermark.Load(), a.log.LogStart()), a.log.LogEnd()))
@@ -188,5 +187,8 @@ func (p *Partition) cut(epoch kafka.Epoch, cut func(*acting) error) error {
 	chain := p.forSync.fail(fmt.Errorf("%s was cut to end at %d: %w", p.tp, a.log.LogEnd(), kerr.NotLeaderForPartition))
 	p.mu.Unlock()
 	release(chain)
+	if err != nil {
+		return fmt.Errorf("truncate %s: %w", p.tp, err)
+	}
 	return nil
 }

@@ -111,6 +111,11 @@ func (p *Partition) followed(a *acting, f Fetched) {
 		s = &progress{caughtUp: a.began} // it may take as long to come as one that was level then
 		p.progress[f.Replica] = s
 	}
+	if f.Epoch < s.epoch {
+		// isFollower has let it in, and then its broker began anew and has been heard of: what it had may be lost.
+		p.mu.Unlock()
+		return
+	}
 	if f.Session == nil && s.session != nil && s.epoch == f.Epoch {
 		// Its session's requests are on another connection, and may have told more since this one was sent. Should it really
 		// have less than it had, the session will say so.
@@ -120,6 +125,7 @@ func (p *Partition) followed(a *acting, f Fetched) {
 		}
 		f.Session = s.session
 	}
+	s.caughtUp = s.lastLevel() // as of its session's last fetch, whatever this one finds
 	s.level = f.End >= leaderEnd
 	switch {
 	case s.level:
@@ -176,17 +182,29 @@ func (p *Partition) wishToAdd(followers []kafka.NodeID) {
 	}
 }
 
+// wishAgainLocked is called when the metadata have moved on. A follower that caught up while another was wished for, or when it could
+// not be in sync for what the metadata said, may be taken in now, and if the partition is idle no fetch will remind of it. One that
+// is not level has to come by itself: it may have been taken out for that.
+func (p *Partition) wishAgainLocked(a *acting, t *target) {
+	if len(t.isr) == len(t.replicas) {
+		return
+	}
+	for _, id := range t.replicas {
+		if f := p.progress[id]; f != nil && f.level {
+			p.wishToAddLocked(a, t, id)
+		}
+	}
+}
+
 // dropLagging asks for members of the ISR that have not caught up for lagMax to be taken out, and for followers that have to be
 // taken in. Mirrors Partition.maybeShrinkIsr and maybeExpandIsr.
 func (p *Partition) dropLagging(now time.Time, lagMax time.Duration) {
-	p.role.RLock()
-	defer p.role.RUnlock()
+	p.mu.Lock() // and not role: one whose disk hangs must not keep the others from being looked at
+	defer p.mu.Unlock()
 	a, err := p.leading(kafka.NoEpoch)
 	if err != nil {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	t := p.target.Load()
 	if len(t.isr) < len(t.replicas) { // one that was refused when it had caught up may not fetch again
 		for _, f := range t.replicas {
@@ -202,7 +220,7 @@ func (p *Partition) dropLagging(now time.Time, lagMax time.Duration) {
 	left := slices.DeleteFunc(slices.Clone(t.isr), func(member kafka.NodeID) bool {
 		f, level := p.progress[member], a.began
 		if f != nil {
-			level = f.caughtUp
+			level = f.lastLevel() // not caughtUp: an append that the log has may not have come to outgrownLocked yet
 		}
 		return member != p.set.o.NodeID && f.reached() < end && now.Sub(level) > lagMax
 	})
@@ -211,7 +229,8 @@ func (p *Partition) dropLagging(now time.Time, lagMax time.Duration) {
 	}
 }
 
-// wishLocked hands a wish over, unless too many wait already: then the next fetch or the next look tries again.
+// wishLocked hands a wish over. There is one at a time, and all of them may come at once: when a broker is back, say, that
+// all partitions here are followed on.
 func (p *Partition) wishLocked(t *target, isr []kafka.NodeID) {
 	w := Wish{TP: p.tp, TopicID: p.id, LeaderEpoch: t.leaderEpoch, PartitionEpoch: t.epoch, ISR: isr, Epochs: make([]int64, len(isr))}
 	for i, member := range isr {
@@ -220,11 +239,8 @@ func (p *Partition) wishLocked(t *target, isr []kafka.NodeID) {
 			w.Epochs[i] = f.epoch // of the incarnation that has the records
 		}
 	}
-	select {
-	case p.set.wishes <- w:
-		p.wish = &w
-	default:
-	}
+	p.wish = &w
+	p.set.wish(w)
 }
 
 // WishFailed says that the controller has refused a wish for its members (INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED), so

@@ -15,6 +15,10 @@ const leadPatience = 250 * time.Millisecond
 
 // Patience is how long one request waits for all its partitions to be led here. The zero value is all of it.
 type Patience struct {
+	// Begins, unless it is nil, is called once, before the first wait: for the request to hurry all its partitions, which are
+	// then ready together.
+	Begins func()
+
 	timer *time.Timer // nil until something had to be waited for
 	spent bool
 }
@@ -39,6 +43,9 @@ func (p *Partition) AwaitLead(ctx context.Context, patience *Patience) {
 	defer p.Detach(watch)
 	if patience.timer == nil {
 		patience.timer = time.NewTimer(leadPatience)
+		if patience.Begins != nil {
+			patience.Begins()
+		}
 	}
 	for p.mayLeadSoon() {
 		select {

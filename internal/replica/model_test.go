@@ -359,9 +359,7 @@ func (m *model) hear() {
 		if !m.nodes[id].up {
 			continue
 		}
-		for len(m.nodes[id].set.wishes) > 0 {
-			m.wishes = append(m.wishes, <-m.nodes[id].set.wishes)
-		}
+		m.wishes = append(m.wishes, m.nodes[id].set.TakeWishes(100)...)
 	}
 	if len(m.wishes) == 0 {
 		return

@@ -396,6 +396,9 @@ func (p *Partition) promote(future *storage.Log) (*storage.Log, error) {
 		}
 		return log, err
 	}
+	if !p.displaced {
+		p.moved.Store(true)
+	}
 	p.use(log)
 	p.future.Store(nil)
 	return log, nil

@@ -262,3 +262,35 @@ func TestProducersOfAFollower(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestMovedOutOfAFailedDirectory: a replica that has moved, and whose old directory fails before the controller has heard of it, says
+// where it is: the records have come along.
+func TestMovedOutOfAFailedDirectory(t *testing.T) {
+	w := newMovingWorld(t)
+	defer w.stop(false)
+	p := w.lead("t")
+	from := p.Dir()
+	r := partitionRecord("t", 0, self, []kafka.NodeID{self})
+	r.PartitionEpoch, r.Directories = 1, []kafka.DirID{from.ID()}
+	w.apply(r)
+	w.append(p, 3)
+	to, left := w.elsewhere(p), p.acting.Load().log
+	w.must(<-w.set.Move(p.tp, to))
+	w.arrived(p, to)
+	left.Fail(errors.New("the disk is gone"))
+	for range 2 {
+		if got := w.set.Placements(); len(got) != 1 || got[0] != (Placement{p.tp, p.id, to.ID()}) {
+			t.Fatalf("it lies in %s and says %v", to.Path(), got)
+		}
+		// The controller takes the old directory for the replica's, until it is told: nobody leads.
+		w.apply(&metadata.PartitionChangeRecord{TopicID: p.id, Leader: kafka.NoNode})
+	}
+	w.apply(&metadata.PartitionChangeRecord{TopicID: p.id, Leader: self, Directories: []kafka.DirID{to.ID()}})
+	if got := w.set.Placements(); len(got) != 0 {
+		t.Fatalf("the metadata know it, and it says %v", got)
+	}
+	w.append(p, 1)
+	if p.LogEnd() != 8 {
+		t.Errorf("log end %d", p.LogEnd())
+	}
+}

@@ -44,7 +44,8 @@ type Partition struct {
 	stable, start   kafka.Offset // last stable offset and log start that watchers have been told of
 	highWatermark   atomic.Int64 // written under mu
 
-	displaced bool // as tellPlace has last seen it; only the worker's
+	displaced bool        // as tellPlace has last seen it; only the worker's
+	moved     atomic.Bool // this run has moved it, from where it could say where it is; written by the worker
 
 	opened chan struct{} // closed when the log has been opened, or could not be
 }
@@ -159,12 +160,17 @@ func (p *Partition) here(requested kafka.Epoch) (*acting, error) {
 	return a, nil
 }
 
-// wanted is told why something that somebody asks for could not be done. If it is that the partition has yet to be opened, it
-// comes before those that nobody asks for: one of ten thousand serves without waiting for the others.
-func (p *Partition) wanted(err error) error {
+// Hurry says that somebody asks for the partition. One that has yet to be opened comes before those that nobody asks for: one
+// of ten thousand serves without waiting for the others.
+func (p *Partition) Hurry() {
 	if !p.acting.Load().hasRole {
 		p.set.o.Store.Hurry(p.tp)
 	}
+}
+
+// wanted is told why something that somebody asks for could not be done.
+func (p *Partition) wanted(err error) error {
+	p.Hurry()
 	return err
 }
 

@@ -485,3 +485,39 @@ func TestPlacements(t *testing.T) {
 		t.Fatalf("the topic is gone, and placements are %v", got)
 	}
 }
+
+// TestRoleBeforeOpening: after a start, the role of a partition that is open changes although hundreds of others have yet to be opened.
+func TestRoleBeforeOpening(t *testing.T) {
+	const many = 300
+	w := newWorld(t, true)
+	w.lead("a")
+	change := []metadata.Record{&metadata.TopicRecord{Name: "many", TopicID: topicID("many")}}
+	for i := range int32(many) {
+		r := partitionRecord("many", 0, self, []kafka.NodeID{self})
+		r.PartitionID = i
+		change = append(change, r)
+	}
+	w.apply(change...)
+	w.stop(false)
+	w.start()
+	defer w.stop(true)
+	var changed, looked, ready atomic.Bool
+	w.fs.SetRules(func(op vfs.Op) error {
+		switch {
+		case strings.Contains(op.Path, "/many-100/") && !changed.Swap(true):
+			w.applyOnly(&metadata.PartitionChangeRecord{TopicID: topicID("a"), Leader: self})
+		case strings.Contains(op.Path, fmt.Sprintf("/many-%d/", many-1)) && !looked.Swap(true):
+			p, err := w.set.Partition(kafka.TopicPartition{Topic: "a"})
+			w.must(err)
+			_, err = p.leading(1)
+			ready.Store(err == nil)
+		}
+		return nil
+	})
+	w.set.Apply(metadata.Between(metadata.EmptyImage(), w.image), w.image)
+	w.settle(kafka.TopicPartition{Topic: "many", Partition: many - 1})
+	w.fs.SetRules()
+	if !changed.Load() || !looked.Load() || !ready.Load() {
+		t.Errorf("role changed: %v; looked when the last was opened: %v, and it was in force: %v", changed.Load(), looked.Load(), ready.Load())
+	}
+}

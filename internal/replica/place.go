@@ -28,7 +28,7 @@ func (s *Set) Placements() []Placement {
 	var all []Placement
 	for p := range s.unplaced {
 		t, a := p.target.Load(), p.acting.Load()
-		if t.gone || a.finished || a.log == nil || a.log.Dir().ID() == t.dir || s.displaced(t, a.log) {
+		if t.gone || a.finished || a.log == nil || a.log.Dir().ID() == t.dir || p.isDisplaced(t, a.log) {
 			delete(s.unplaced, p)
 			continue
 		}
@@ -43,7 +43,7 @@ func (s *Set) Placements() []Placement {
 // tellPlace notes where a partition lies, if the metadata do not know. Only reconcile calls it.
 func (s *Set) tellPlace(p *Partition) {
 	t, a := p.target.Load(), p.acting.Load()
-	displaced := !t.gone && a.log != nil && s.displaced(t, a.log)
+	displaced := !t.gone && a.log != nil && p.isDisplaced(t, a.log)
 	if displaced && !p.displaced {
 		s.o.Logger.Error("replica lies in another directory than the metadata say, and that one is not here any more; put its records back "+
 			"under the directory id that the metadata know, or let the replica be made anew by removing its folder",
@@ -62,12 +62,14 @@ func (s *Set) tellPlace(p *Partition) {
 	}
 }
 
-// displaced tells whether a replica must not say where it lies. One whose directory is gone is taken for one that begins anew, and
+// isDisplaced tells whether a replica must not say where it lies. One whose directory is gone is taken for one that begins anew, and
 // loses its seat among those that can be elected: if it has its records, and is relied on, it must not say what would be taken for
 // that. One that nobody relies on has nothing to lose: it may have been made on a new disk in an earlier run, which ended before
 // the controller heard of it. The controller lets it into the in-sync set only when it has said where it lies.
-func (s *Set) displaced(t *target, log *storage.Log) bool {
-	return t.relied && !log.Made() && log.Dir().ID() != t.dir && !s.mayBeIn(t.dir)
+// One that has left, in this run, a directory that failed afterwards has brought its records along, and the controller knows from
+// the heartbeats of this run that it was so.
+func (p *Partition) isDisplaced(t *target, log *storage.Log) bool {
+	return t.relied && !log.Made() && !p.moved.Load() && log.Dir().ID() != t.dir && !p.set.mayBeIn(t.dir)
 }
 
 // mayBeIn tells whether a replica here can be in the directory that the metadata name: it is one of this node's, or no

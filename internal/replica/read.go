@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -9,6 +8,7 @@ import (
 
 	"moldau/internal/commitlog"
 	"moldau/internal/kafka"
+	"moldau/internal/storage"
 )
 
 // ReadOptions is one partition of a Fetch request.
@@ -108,24 +108,28 @@ func (p *Partition) Read(o ReadOptions) (ReadResult, error) {
 		r.More = o.From < upTo
 		return r, nil
 	}
-	read, err := a.log.Read(o.From, commitlog.ReadOptions{MaxBytes: o.MaxBytes, UpTo: upTo, AtLeastOne: o.AtLeastOne})
+	err = p.readRecords(a.log, o, upTo, &r)
+	return r, err
+}
+
+// readRecords adds to r what the log has for a reader below upTo.
+func (p *Partition) readRecords(log *storage.Log, o ReadOptions, upTo kafka.Offset, r *ReadResult) error {
+	read, err := log.Read(o.From, commitlog.ReadOptions{MaxBytes: o.MaxBytes, UpTo: upTo, AtLeastOne: o.AtLeastOne})
 	if err != nil {
-		return r, a.log.ReadFailed(fmt.Errorf("read %s from %d: %w", p.tp, o.From, err))
+		return log.ReadFailed(fmt.Errorf("read %s from %d: %w", p.tp, o.From, err))
 	}
-	r.Region = read.Region
-	next := o.From
-	if read.Region != nil {
-		next = read.NextOffset
+	if read.Region == nil {
+		r.More = o.From < upTo
+		return nil
 	}
-	r.More = next < upTo
-	if o.Isolation == kafka.ReadCommitted && o.Replica == kafka.ConsumerReplica && read.Region != nil {
-		if r.Aborted, err = a.log.AbortedTxns(o.From, read.NextOffset); err != nil {
+	if o.Isolation == kafka.ReadCommitted && o.Replica == kafka.ConsumerReplica {
+		if r.Aborted, err = log.AbortedTxns(o.From, read.NextOffset); err != nil {
 			read.Region.Release()
-			r.Region = nil
-			return r, a.log.ReadFailed(fmt.Errorf("read aborted transactions of %s from %d: %w", p.tp, o.From, err))
+			return log.ReadFailed(fmt.Errorf("read aborted transactions of %s from %d: %w", p.tp, o.From, err))
 		}
 	}
-	return r, nil
+	r.Region, r.More = read.Region, read.NextOffset < upTo
+	return nil
 }
 
 // diverging compares the reader's last epoch with this log. Mirrors Partition.readRecords; KIP-595.
@@ -209,10 +213,8 @@ func (p *Partition) ListOffset(ts int64, isolation kafka.Isolation, replica kafk
 		return none, a.log.ReadFailed(fmt.Errorf("find timestamp %d in %s: %w", ts, p.tp, err))
 	case ok && found.Offset < upTo:
 		return found, nil
-	case errors.Is(notYet, kerr.OffsetNotAvailable):
-		return none, notYet
 	}
-	return none, nil
+	return none, notYet
 }
 
 // OffsetsBefore returns at most count offsets at which segments begin, the newest first: from the newest segment on whose

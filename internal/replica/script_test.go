@@ -329,12 +329,10 @@ func (s *script) fetched() string {
 }
 
 func (s *script) wishes() string {
-	select {
-	case w := <-s.set.Wishes():
+	for _, w := range s.set.TakeWishes(1) {
 		return fmt.Sprintf("isr=%v broker-epochs=%v leader-epoch=%d partition-epoch=%d", w.ISR, w.Epochs, w.LeaderEpoch, w.PartitionEpoch)
-	default:
-		return "none"
 	}
+	return "none"
 }
 
 // state is one line on the partition.

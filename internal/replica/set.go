@@ -20,9 +20,6 @@ import (
 	"moldau/internal/xsync"
 )
 
-// maxWishes bounds the wishes that wait for the controller's ear.
-const maxWishes = 4096
-
 // Options is what a Set needs to know.
 type Options struct {
 	NodeID         kafka.NodeID
@@ -42,11 +39,14 @@ type Options struct {
 // Set is all partitions that have a replica on this node.
 type Set struct {
 	o      Options
-	wishes chan Wish
 	image  atomic.Pointer[metadata.Image]
 	begun  bool // the first Apply, of all that was here before, is over; by Apply only
 	onRole func(*Partition)
 	movers movers
+
+	wished  chan struct{} // capacity 1: wishes is not empty
+	wishing xsync.Mutex   // taken while Partition.mu is held, never the other way round
+	wishes  []Wish        // oldest first; one of a partition, and those that its metadata have overtaken
 
 	placed   chan struct{} // capacity 1
 	placing  xsync.Mutex   // taken alone
@@ -73,7 +73,7 @@ func NewSet(o Options) *Set {
 	if o.MinInSync == nil {
 		o.MinInSync = func(string, map[string]string) int { return 1 }
 	}
-	s := &Set{o: o, wishes: make(chan Wish, maxWishes), placed: make(chan struct{}, 1), unplaced: map[*Partition]struct{}{}, byName: map[string]*topic{}, byID: map[kafka.TopicID]*topic{}}
+	s := &Set{o: o, wished: make(chan struct{}, 1), placed: make(chan struct{}, 1), unplaced: map[*Partition]struct{}{}, byName: map[string]*topic{}, byID: map[kafka.TopicID]*topic{}}
 	s.image.Store(metadata.EmptyImage())
 	s.movers = movers{rate: o.MoveRate, most: cmp.Or(o.MoveCount, len(o.Store.Directories())), wanted: map[kafka.TopicPartition]*storage.Directory{}}
 	if s.movers.rate == nil {
@@ -84,8 +84,32 @@ func NewSet(o Options) *Set {
 	return s
 }
 
-// Wishes delivers the changes of in-sync sets that leaders here ask for.
-func (s *Set) Wishes() <-chan Wish { return s.wishes }
+// Wished delivers a value when TakeWishes may have something new.
+func (s *Set) Wished() <-chan struct{} { return s.wished }
+
+// TakeWishes returns the changes of in-sync sets that leaders here ask for and nobody has taken yet, at most so many, the oldest
+// first.
+func (s *Set) TakeWishes(most int) []Wish {
+	s.wishing.Lock()
+	defer s.wishing.Unlock()
+	n := min(most, len(s.wishes))
+	taken := s.wishes[:n:n]
+	if s.wishes = s.wishes[n:]; len(s.wishes) == 0 {
+		s.wishes = nil
+	}
+	return taken
+}
+
+// wish hands a wish over.
+func (s *Set) wish(w Wish) {
+	s.wishing.Lock()
+	s.wishes = append(s.wishes, w)
+	s.wishing.Unlock()
+	select {
+	case s.wished <- struct{}{}:
+	default:
+	}
+}
 
 // OnRole sets the function that is told of every partition whose role here has begun or ended, or whose disk has failed. It
 // is called with no lock held, one call at a time for a partition in most cases, and must not wait: it asks the partition
@@ -136,17 +160,23 @@ func (s *Set) ByID(id kafka.TopicID, partition int32) (*Partition, error) {
 
 // Partitions returns all partitions that are here, by topic and partition.
 func (s *Set) Partitions() []*Partition {
+	all := s.unordered()
+	slices.SortFunc(all, func(a, b *Partition) int {
+		return cmp.Or(strings.Compare(a.tp.Topic, b.tp.Topic), cmp.Compare(a.tp.Partition, b.tp.Partition))
+	})
+	return all
+}
+
+// unordered returns them in any order, for those who only count.
+func (s *Set) unordered() []*Partition {
 	s.mu.RLock()
+	defer s.mu.RUnlock()
 	var all []*Partition
 	for _, t := range s.byName {
 		for _, p := range t.partitions {
 			all = append(all, p)
 		}
 	}
-	s.mu.RUnlock()
-	slices.SortFunc(all, func(a, b *Partition) int {
-		return cmp.Or(strings.Compare(a.tp.Topic, b.tp.Topic), cmp.Compare(a.tp.Partition, b.tp.Partition))
-	})
 	return all
 }
 
@@ -202,7 +232,7 @@ func (s *Set) declareMetrics() {
 	count := func(which func(p *Partition) bool) func() float64 {
 		return func() float64 {
 			n := 0
-			for _, p := range s.Partitions() {
+			for _, p := range s.unordered() {
 				if which(p) {
 					n++
 				}

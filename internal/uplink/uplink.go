@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/kafka"
+	"moldau/internal/metadata"
 )
 
 // Call sends one request to the active controller, in a client's name, and returns its answer. An error means that no answer
@@ -34,12 +36,6 @@ type Listener struct {
 	Protocol int16 // SecurityProtocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL
 }
 
-// Feature is a range of feature levels that the broker can work at.
-type Feature struct {
-	Name     string
-	Min, Max int16
-}
-
 // Options say who the broker is.
 type Options struct {
 	NodeID        kafka.NodeID
@@ -47,16 +43,17 @@ type Options struct {
 	Rack          *string
 	Dirs          []kafka.DirID
 	Listeners     []Listener
-	Features      []Feature
-	PreviousEpoch int64 // broker epoch before a clean stop, -1 for none (KIP-966)
+	Features      []metadata.FeatureRange // that the broker can work at
+	PreviousEpoch int64                   // broker epoch before a clean stop, -1 for none (KIP-966)
 
-	Call      Call                    // for what the broker says for itself, heartbeats above all
-	Admin     Call                    // for what clients ask, which may take long; nil: Call
-	OnEpoch   func(epoch int64) error // called with each new broker epoch before anything happens under it; nil: nothing
-	Caught    func() int64            // offset of the newest metadata record that this broker has applied
-	Offline   func() []kafka.DirID    // log directories that have failed
-	Heartbeat time.Duration           // broker.heartbeat.interval.ms
-	Timeout   time.Duration           // for one request; a heartbeat has less
+	Call      Call                     // for what the broker says for itself, heartbeats above all
+	Admin     Call                     // for what clients ask, which may take long; nil: Call
+	OnEpoch   func(epoch int64) error  // called with each new broker epoch before anything happens under it; nil: nothing
+	Caught    func() int64             // offset of the newest metadata record that this broker has applied
+	Levels    func() metadata.Features // of the cluster, as far as this broker knows; nil: it is not told what does not fit
+	Offline   func() []kafka.DirID     // log directories that have failed
+	Heartbeat time.Duration            // broker.heartbeat.interval.ms
+	Timeout   time.Duration            // for one request; a heartbeat has less
 	Logger    *slog.Logger
 
 	AutoPartitions        int32 // of a topic that a client's use creates; 0: as the controller has it
@@ -204,13 +201,29 @@ func (u *Uplink) registerOnce(ctx context.Context) (int64, error) {
 	}
 	switch err := kerr.ErrorForCode(resp.ErrorCode); {
 	case errors.Is(err, kerr.DuplicateBrokerRegistration):
-		return -1, fmt.Errorf("another broker with node.id=%d is alive, or was until a moment ago: give this one an id of its own (%w)", u.o.NodeID, err)
+		return -1, fmt.Errorf("another broker with node.id=%d is alive, or was until a moment ago: give this one an id and directories of its own (%w)", u.o.NodeID, err)
 	case errors.Is(err, kerr.InconsistentClusterID):
 		return -1, fmt.Errorf("the controllers belong to another cluster than the data here, which is of %s: look at controller.quorum.bootstrap.servers and log.dirs (%w)", u.o.ClusterID, err)
+	case errors.Is(err, kerr.UnsupportedVersion) && u.o.Levels != nil:
+		return -1, fmt.Errorf("the cluster has features at levels that this version does not serve: %s; a broker that serves them can take them back, with `features downgrade` or `disable` (%w)",
+			u.unserved(), err)
+	case errors.Is(err, kerr.InvalidRegistration):
+		return -1, fmt.Errorf("a directory.id in the meta.properties of log.dirs is another broker's, or is there twice: was one copied? Give this broker directories of its own (%w)", err)
 	case err != nil:
 		return -1, fmt.Errorf("register broker %d: %w", u.o.NodeID, err)
 	}
 	return resp.BrokerEpoch, nil
+}
+
+// unserved names the features of the cluster whose level this broker does not serve.
+func (u *Uplink) unserved() string {
+	var names []string
+	for name, level := range u.o.Levels().All() {
+		if !metadata.RangeOf(u.o.Features, name).Has(level) {
+			names = append(names, fmt.Sprintf("%s=%d", name, level))
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // live sends heartbeats; true when the broker has to register anew, false when it is to stop.

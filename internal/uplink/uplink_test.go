@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,12 +15,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"moldau/internal/kafka"
+	"moldau/internal/metadata"
 )
 
 // controller is the other side: it answers what its fields say and counts what it was asked.
 type controller struct {
 	mu         sync.Mutex
-	err        error // answered to everything
+	err        error       // answered to everything
+	refusal    *kerr.Error // answered to registrations
 	epoch      int64
 	registered int
 	beats      int
@@ -53,6 +56,9 @@ func (c *controller) call(ctx context.Context, req kmsg.Request, _ Client) (kmsg
 		c.last, c.previous = req.IncarnationID, req.PreviousBrokerEpoch
 		resp := kmsg.NewBrokerRegistrationResponse()
 		resp.BrokerEpoch = c.epoch
+		if c.refusal != nil {
+			resp.ErrorCode, resp.BrokerEpoch = c.refusal.Code, -1
+		}
 		return &resp, nil
 	case *kmsg.BrokerHeartbeatRequest:
 		c.beats++
@@ -219,6 +225,50 @@ func TestRegistrationIsTriedUntilTheControllerIsThere(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+// TestUnservedFeaturesAreNamed: the answer has only a code, and the broker knows what it means.
+func TestUnservedFeaturesAreNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := metadata.NewDelta(metadata.EmptyImage())
+		for name, level := range map[string]int16{"metadata.version": 30, "transaction.version": 2} {
+			if err := cluster.Replay(&metadata.FeatureLevelRecord{Name: name, FeatureLevel: level}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		u := newUplink(&controller{refusal: kerr.UnsupportedVersion})
+		u.o.Features = []metadata.FeatureRange{{Name: "metadata.version", Min: 7, Max: 33}}
+		u.o.Levels = func() metadata.Features { return cluster.Image(0, 0).Features }
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { u.Run(ctx); close(done) }()
+		synctest.Wait()
+		if err := u.Refusal(); !errors.Is(err, kerr.UnsupportedVersion) || !strings.Contains(err.Error(), "not serve: transaction.version=2;") {
+			t.Errorf("refused with %v", err)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// TestRefusalsNameTheCure: a broker that the controller does not take in says what to change here.
+func TestRefusalsNameTheCure(t *testing.T) {
+	for refusal, cure := range map[*kerr.Error]string{
+		kerr.DuplicateBrokerRegistration: "node.id=", kerr.InvalidRegistration: "meta.properties", kerr.InconsistentClusterID: "controller.quorum.bootstrap.servers",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			u := newUplink(&controller{refusal: refusal})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { u.Run(ctx); close(done) }()
+			synctest.Wait()
+			if err := u.Refusal(); !errors.Is(err, refusal) || !strings.Contains(err.Error(), cure) {
+				t.Errorf("refused with %v", err)
+			}
+			cancel()
+			<-done
+		})
+	}
 }
 
 func TestShutdownGivesUpWithItsContext(t *testing.T) {
