@@ -2,7 +2,7 @@
 // shard, and the node that leads the partition runs the shard.
 //
 // It owns when a shard is loaded and dropped, that its turns come one at a time, how its records are appended and
-// replayed, which answers wait for what, and its timers. It does not own what the records mean (group), nor where they
+// replayed, which answers wait for what, and its timers. It does not own what the records mean (group, znode), nor where they
 // are kept (replica).
 //
 // Invariants:

@@ -41,7 +41,9 @@ func (s *shard) load() {
 	s.state = active
 	s.takeLocked(s.machine.Loaded)
 	took := s.r.o.Elapsed() - began
-	s.r.meters.loads.Observe(took.Seconds())
+	if loads := s.r.o.Loads; loads != nil {
+		loads.Observe(took.Seconds())
+	}
 	if records > 0 {
 		s.r.o.Logger.Info("coordinator loaded", "partition", s.name().String(), "epoch", s.epoch, "records", records, "took", took)
 	}

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -15,7 +14,6 @@ import (
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
-	"moldau/internal/metrics"
 	"moldau/internal/replica"
 	"moldau/internal/xsync"
 )
@@ -33,10 +31,9 @@ type Options struct {
 	Elapsed   func() time.Duration // since some moment; unlike Now it never jumps
 	// Lease is how long a commit shows that this node leads: well below the time in which a leader that is not heard of is
 	// deposed. 0: for ever.
-	Lease   time.Duration
-	Logger  *slog.Logger
-	Metrics *metrics.Set
-	Prefix  string // of the metrics' names; "": moldau_coordinator
+	Lease  time.Duration
+	Logger *slog.Logger
+	Loads  prometheus.Observer // of seconds that the loading of a partition took; nil: nobody counts them
 }
 
 // Runtime is all shards of one internal topic that this node runs. Make it with New.
@@ -47,7 +44,6 @@ type Runtime struct {
 	run    sync.WaitGroup
 	slots  chan struct{} // holds one for each shard that is being read
 	timers timers
-	meters meters
 
 	mu      xsync.Mutex
 	shards  map[int32]*shard
@@ -61,28 +57,23 @@ type job struct {
 	run func()
 }
 
-type meters struct {
-	loads prometheus.Histogram
-}
-
 // New returns a Runtime without shards. Apply brings them.
 func New(o Options) *Runtime {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	r := &Runtime{o: o, slots: make(chan struct{}, loadingSlots), shards: map[int32]*shard{}}
 	r.timers.elapsed, r.timers.wake = o.Elapsed, make(chan struct{}, 1)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	prefix := cmp.Or(o.Prefix, "moldau_coordinator")
-	r.meters.loads = o.Metrics.Seconds(prefix+"_load_seconds", "How long the loading of a coordinator's partition took.")
-	o.Metrics.GaugeFunc(prefix+"_shards", "Partitions whose coordinator this node is.", func() float64 {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return float64(len(r.shards))
-	})
 	r.run.Go(r.tick)
 	return r
+}
+
+// Shards returns how many partitions this node is the coordinator of.
+func (r *Runtime) Shards() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.shards)
 }
 
 // Apply brings the shards into line with new metadata, after the partitions themselves.

@@ -99,15 +99,15 @@ func TestOldEpochAppendsNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.ask(0, func(m *table, t *Turn) (string, error) {
 			w.Epoch++
-			delta := metadata.NewDelta(w.Image)
+			delta := metadata.NewDelta(w.Image())
 			w.Must(delta.Replay(w.partition(0, self)))
-			w.Image = delta.Image(w.Image.Offset+1, 1)
-			w.Set.Apply(delta, w.Image)
+			w.SetImage(delta.Image(w.Image().Offset+1, 1))
+			w.Set.Apply(delta, w.Image())
 			err := t.Append(Record{Key: []byte("a"), Value: []byte("1")})
 			if len(m.values) > 0 {
 				w.T.Error("replayed what was not appended")
 			}
-			w.r.Apply(delta, w.Image)
+			w.r.Apply(delta, w.Image())
 			return "", Fault(err)
 		})
 		w.want(p, "", kerr.NotCoordinator)

@@ -66,7 +66,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 }
 
 func (w *world) begin() {
-	w.Image = metadata.EmptyImage()
+	w.SetImage(metadata.EmptyImage())
 	began := time.Now()
 	w.r = New(Options{
 		Topic: topic, NodeID: self, Replicas: w.Set, Machine: func(int32) Machine { return &table{values: map[string]string{}} },

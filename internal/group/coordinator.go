@@ -57,8 +57,12 @@ func New(o Options) *Coordinator {
 	})
 	o.Runtime.Topic = Topic
 	o.Runtime.Machine = func(int32) coordinator.Machine { return &shard{c: c, groups: map[string]*group{}} }
-	o.Runtime.Logger, o.Runtime.Metrics = o.Logger, o.Metrics
+	o.Runtime.Logger = o.Logger
+	o.Runtime.Loads = o.Metrics.Seconds("moldau_group_load_seconds", "How long the loading of a partition of __consumer_offsets took.")
 	c.runtime = coordinator.New(o.Runtime)
+	o.Metrics.GaugeFunc("moldau_group_shards", "Partitions of __consumer_offsets whose groups this node coordinates.", func() float64 {
+		return float64(c.runtime.Shards())
+	})
 	return c
 }
 

@@ -111,7 +111,7 @@ func (g *group) change(m *member, protocols []protocol, rebalanceMs, sessionMs i
 
 // allJoined reports whether the join needs to wait for nobody.
 func (g *group) allJoined() bool {
-	return len(g.pending) == 0 && g.joining() == len(g.order)
+	return len(g.pending) == 0 && !slices.ContainsFunc(g.order, func(m *member) bool { return m.join == nil })
 }
 
 // joining is how many members wait for the end of the join.

@@ -89,7 +89,7 @@ func (g *group) takes(id string, most int) bool {
 	m := g.members[id]
 	switch g.state {
 	case preparing:
-		return m != nil && m.join != nil || g.joining() < most
+		return m != nil && m.join != nil || len(g.order) < most || g.joining() < most // counted only where it matters: each of them asks
 	case completing, stable:
 		return m != nil || len(g.order) < most
 	}

@@ -136,10 +136,10 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.Crash(1, 0)
 	case "resign":
 		s.Epoch++
-		topic, _ := s.Image.Topics.ByName(Topic)
+		topic, _ := s.Image().Topics.ByName(Topic)
 		s.Apply(s.Partition(topic.ID, 0, kafka.NoNode))
 	case "drop-topic":
-		topic, _ := s.Image.Topics.ByName(arg(0))
+		topic, _ := s.Image().Topics.ByName(arg(0))
 		s.Apply(&metadata.RemoveTopicRecord{TopicID: topic.ID})
 	case "set":
 		switch v := int32(number(t, d, arg(1))); arg(0) {

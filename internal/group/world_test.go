@@ -37,10 +37,10 @@ func inWorld(t *testing.T, test func(w *world)) {
 }
 
 func (w *world) begin() {
-	w.Image = metadata.EmptyImage()
+	w.SetImage(metadata.EmptyImage())
 	began := time.Now()
 	w.c = New(Options{
-		Groups: w.groups, Image: func() *metadata.Image { return w.Image },
+		Groups: w.groups, Image: w.Image,
 		Runtime: coordinator.Options{
 			NodeID: self, Replicas: w.Set, LoadBytes: int(w.groups.LoadBytes), Now: time.Now,
 			Elapsed: func() time.Duration { return time.Since(began) },

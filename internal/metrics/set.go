@@ -55,12 +55,6 @@ func (s *Set) GaugeFunc(name, help string, value func() float64) {
 	s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
-// CounterFunc declares a count that is asked for when metrics are collected. The function must be cheap, must not wait,
-// and its result must never fall.
-func (s *Set) CounterFunc(name, help string, value func() float64) {
-	s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
-}
-
 // Seconds declares a distribution of durations in seconds, with buckets from 10 µs to about 10 s.
 func (s *Set) Seconds(name, help string) prometheus.Histogram {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: secondBuckets()})
