@@ -31,12 +31,14 @@ type Client struct {
 	ordered    bool // waits for a command to the cluster
 
 	// Said and not yet passed on.
-	mu    xsync.Mutex
-	queue []said
-	taken int           // bytes of what Next returned last: it may still be on its way
-	held  int           // bytes of that and of the queue, about
-	ready chan struct{} // capacity 1: something has been said
-	room  chan struct{} // capacity 1: something has been passed on
+	mu     xsync.Mutex
+	queue  []said
+	left   *coordinator.Promise[[]Message] // taken, and not passed on by whoever took it
+	taking bool                            // somebody has the right to pass on
+	taken  int                             // bytes of what Next returned last: it may still be on its way
+	held   int                             // bytes of that and of the queue, about
+	ready  chan struct{}                   // capacity 1: something has been said
+	room   chan struct{}                   // capacity 1: something has been passed on
 }
 
 type said struct {
@@ -59,10 +61,12 @@ const (
 	fairHeld     = 64 << 10
 )
 
-// Connect begins. The answer is a Connected among the messages. The error says that this node does not serve the tree.
+// Connect begins. The answer is a Connected among the messages. The error says that this node does not serve the tree. What is said
+// while the caller is here Ready does not tell: after Connect and after Do it has to look itself.
 func (c *Client) Connect(xid int32, req Connect) error {
 	c.Heard()
 	return c.c.turn(func(s *shard, t *coordinator.Turn) {
+		s.asking = c
 		if err := s.connect(t, c, xid, req); err != nil {
 			s.lost(c, err)
 		}
@@ -75,10 +79,14 @@ func (c *Client) Connect(xid int32, req Connect) error {
 func (c *Client) Do(ctx context.Context, xid int32, op Op) error {
 	c.Heard()
 	var order *order
-	err := c.c.turn(func(s *shard, t *coordinator.Turn) { order = s.do(t, c, xid, op) })
+	err := c.c.turn(func(s *shard, t *coordinator.Turn) {
+		s.asking = c
+		order = s.do(t, c, xid, op)
+	})
 	if err != nil || order == nil {
 		return err
 	}
+	signal(c.ready) // the caller looks for what was said before only when the cluster has done its part
 	return c.c.carryOut(ctx, order)
 }
 
@@ -103,14 +111,29 @@ func (c *Client) Leave() {
 	_ = c.c.runtime.Turn(0, func(m coordinator.Machine, _ *coordinator.Turn) { m.(*shard).detach(c) }) // or all are gone with the shard
 }
 
-// Ready delivers a value when Next may have something new.
+// Ready delivers a value when there may be something new, and nobody has the right to pass it on.
 func (c *Client) Ready() <-chan struct{} { return c.ready }
 
+// Take takes the right to pass on what was said, which one has at a time; false if another has it, who will find what there is.
+func (c *Client) Take() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.taking {
+		return false
+	}
+	c.taking = true
+	return true
+}
+
 // Next takes the oldest messages that have not been taken; nil if there are none. They may be passed on when they are
-// committed. What it returned before has been passed on by now.
+// committed. What it returned before has been passed on by now. It is for whoever has the right.
 func (c *Client) Next() *coordinator.Promise[[]Message] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if left := c.left; left != nil {
+		c.left = nil
+		return left
+	}
 	c.held -= c.taken
 	c.c.held.Add(int64(-c.taken))
 	c.taken = 0
@@ -125,6 +148,17 @@ func (c *Client) Next() *coordinator.Promise[[]Message] {
 	return next.promise
 }
 
+// Yield gives the right back. left is what Next returned last, if it has not been passed on. Ready tells of that, and of what has been
+// said meanwhile.
+func (c *Client) Yield(left *coordinator.Promise[[]Message]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left, c.taking = left, false
+	if left != nil || len(c.queue) > 0 {
+		signal(c.ready)
+	}
+}
+
 // Room waits until the client has taken enough of what it was told for more to be asked; false when done comes first.
 func (c *Client) Room(done <-chan struct{}) bool {
 	for {
@@ -134,6 +168,7 @@ func (c *Client) Room(done <-chan struct{}) bool {
 		if !full {
 			return true
 		}
+		signal(c.ready)
 		select {
 		case <-c.room:
 		case <-done:
@@ -142,8 +177,9 @@ func (c *Client) Room(done <-chan struct{}) bool {
 	}
 }
 
-// push queues what was said. It is false when the client keeps too much from being passed on.
-func (c *Client) push(next said) bool {
+// push queues what was said, and has it told of unless somebody looks anyway. It is false when the client keeps too much from being
+// passed on.
+func (c *Client) push(next said, tell bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.isGone.Load() {
@@ -152,7 +188,9 @@ func (c *Client) push(next said) bool {
 	c.queue = append(c.queue, next)
 	c.held += next.size
 	all := c.c.held.Add(int64(next.size))
-	signal(c.ready)
+	if tell && !c.taking {
+		signal(c.ready)
+	}
 	return all < maxHeldOfAll || c.held < fairHeld
 }
 
@@ -161,7 +199,7 @@ func (c *Client) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.c.held.Add(int64(-c.held))
-	c.queue, c.held, c.taken = nil, 0, 0
+	c.queue, c.left, c.held, c.taken = nil, nil, 0, 0
 }
 
 func signal(c chan struct{}) {
@@ -195,11 +233,11 @@ func (s *shard) flush(t *coordinator.Turn) {
 		p := coordinator.NewPromise[[]Message]()
 		p.Give(t, c.said)
 		c.said = nil
-		if !c.push(said{p, size}) {
+		if !c.push(said{p, size}, c != s.asking) {
 			s.c.o.Logger.Warn("a ZooKeeper connection is cut: it does not take its answers", "remote", c.remote)
 			s.cut(c)
 		}
 	}
-	s.speaking = s.speaking[:0]
+	s.speaking, s.asking = s.speaking[:0], nil
 	s.considerSnapshot(t)
 }

@@ -64,9 +64,11 @@ func New(o Options) *Coordinator {
 	}}
 	o.Runtime.Topic = Topic
 	o.Runtime.Machine = func(int32) coordinator.Machine { return newShard(c) }
-	o.Runtime.Logger, o.Runtime.Metrics, o.Runtime.Prefix = o.Logger, o.Metrics, "moldau_zookeeper"
+	o.Runtime.Logger = o.Logger
+	o.Runtime.Loads = o.Metrics.Seconds("moldau_zookeeper_load_seconds", "How long the loading of the ZooKeeper tree took.")
 	c.o = o
 	c.runtime = coordinator.New(o.Runtime)
+	o.Metrics.GaugeFunc("moldau_zookeeper_shards", "1 where the ZooKeeper tree is.", func() float64 { return float64(c.runtime.Shards()) })
 	return c
 }
 

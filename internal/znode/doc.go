@@ -22,13 +22,13 @@
 //
 // Goroutines: none of its own. The machine runs in turns of the coordinator's shard, on the goroutines of connections and of
 // timers; Views belongs to the machine. Coordinator and Client are safe for concurrent use, but a client's Connect, Do and
-// Leave come from one goroutine, and Next from one.
+// Leave come from one goroutine, and Next from whoever has taken the right to pass on.
 //
 // Locks: the shard's is held for a turn; Client.mu and Coordinator.mu are taken under it, each alone.
 //
 // Files, the machine: coordinator.go, shard.go (replay), client.go (a connection), do.go (operations), transaction.go (writes),
 // order.go (writes that are commands), session.go, watch.go, offsets.go (of version 0), mirror.go (views into the tree),
-// purge.go, snapshot.go, survey.go, tree.go,
+// purge.go, quota.go, snapshot.go, survey.go, tree.go,
 // stat.go, acl.go, path.go, op.go, record.go (the log's bytes), code.go (errors). Views and commands, all of them functions:
 // view.go (the list of what there is), view_brokers.go, view_topics.go, view_config.go, view_admin.go, view_acls.go,
 // payload.go (JSON as Kafka writes it), command.go (which writes are commands), command_*.go (each kind).

@@ -26,7 +26,7 @@ func TestCommandIsAnsweredWhenTheTreeShowsIt(t *testing.T) {
 			topic := kmsg.NewCreateTopicsResponseTopic()
 			topic.Topic = "orders"
 			resp.Topics = append(resp.Topics, topic)
-			return Outcome{Response: resp, Offset: w.Image.Offset + 1}, nil
+			return Outcome{Response: resp, Offset: w.Image().Offset + 1}, nil
 		}
 		a, b := w.call("a", Connect{TimeoutMs: 6000}), w.call("b", Connect{TimeoutMs: 30000})
 		synctest.Wait()

@@ -22,7 +22,9 @@ type shard struct {
 	// Not stored.
 	clients  map[uint64]*Client
 	watches  watches
-	speaking []*Client // have been told something in this turn
+	speaking []*Client         // have been told something in this turn
+	quotas   map[string]*quota // by the part of the tree; nil until all of it is here
+	asking   *Client           // whose request the turn is for; it looks itself for what it was told
 }
 
 var _ coordinator.Machine = (*shard)(nil)
@@ -67,6 +69,11 @@ func (s *shard) Mark() coordinator.Record {
 
 // apply makes one step of a record. A snapshot's are no news: whoever is here knows them.
 func (s *shard) apply(e entry, news bool) {
+	accountable := news && s.accountable(e)
+	var before Amount
+	if accountable {
+		before = s.tree.own(e.path)
+	}
 	switch e.kind {
 	case entryCreate:
 		s.tree.put(e.path, &node{stat: e.stat, acl: e.acl, data: e.data, view: e.view})
@@ -95,6 +102,9 @@ func (s *shard) apply(e entry, news bool) {
 		s.applySession(e.session)
 	case entrySessionEnd:
 		delete(s.sessions, e.session.id)
+	}
+	if accountable {
+		s.account(e, before)
 	}
 	if news {
 		s.announce(e)
@@ -128,6 +138,7 @@ func (s *shard) announce(e entry) {
 // no earlier leader can tell a client any more that it lives: one that has not heard of its fall may do so for its lease.
 func (s *shard) Loaded(t *coordinator.Turn) {
 	defer s.flush(t)
+	s.findQuotas()
 	for _, ses := range s.sortedSessions() {
 		s.expect(t, ses, s.c.o.Runtime.Elapsed()+s.c.o.Runtime.Lease)
 	}

@@ -177,8 +177,10 @@ func (x *transaction) remove(path string) {
 	parentPath, _ := split(path)
 	parent := x.find(parentPath)
 	parent.children--
-	parent.pzxid = x.zxid
-	x.add(entry{kind: entryChild, path: parentPath, stat: parent.stat})
+	if parent.pzxid != x.zxid { // or this transaction has said all that changes of it
+		parent.pzxid = x.zxid
+		x.add(entry{kind: entryChild, path: parentPath, stat: parent.stat})
+	}
 }
 
 func (x *transaction) setData(c *Client, op SetData) Code {

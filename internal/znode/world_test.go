@@ -42,7 +42,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 
 func (w *world) begin() {
 	w.c = New(Options{
-		ClusterID: "cluster", Image: func() *metadata.Image { return w.Image }, Controller: func() kafka.NodeID { return kafka.NoNode },
+		ClusterID: "cluster", Image: w.Image, Controller: func() kafka.NodeID { return kafka.NoNode },
 		Command:      func(ctx context.Context, req kmsg.Request) (Outcome, error) { return w.command(ctx, req) },
 		MinTimeoutMs: 4000, MaxTimeoutMs: 40000, CommandTimeout: 5 * time.Second, SnapshotBytes: w.snapshotBytes,
 		Runtime: coordinator.Options{
@@ -50,9 +50,9 @@ func (w *world) begin() {
 			Elapsed: func() time.Duration { return time.Since(w.began) }, Lease: w.lease,
 		},
 	})
-	topic, known := w.Image.Topics.ByName(Topic)
+	topic, known := w.Image().Topics.ByName(Topic)
 	if known { // as a node that starts is told of everything at once
-		w.Tell(metadata.Between(metadata.EmptyImage(), w.Image))
+		w.Tell(metadata.Between(metadata.EmptyImage(), w.Image()))
 		w.Apply(w.Partition(topic.ID, 0, self))
 	} else {
 		id := kafka.TopicID{7}
@@ -66,7 +66,7 @@ func (w *world) elect()  { w.lead(self) }
 
 func (w *world) lead(leader kafka.NodeID) {
 	w.Epoch++
-	topic, _ := w.Image.Topics.ByName(Topic)
+	topic, _ := w.Image().Topics.ByName(Topic)
 	w.Apply(w.Partition(topic.ID, 0, leader))
 	synctest.Wait()
 }

@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -28,7 +29,8 @@ type conn struct {
 
 	client   *znode.Client
 	chroot   chroot
-	flagged  bool // the client wants the read-only flag
+	flagged  bool   // the client wants the read-only flag
+	out      []byte // gathered for the next write, by whoever has the right to pass on
 	received atomic.Int64
 	sent     atomic.Int64
 	session  atomic.Int64
@@ -140,7 +142,7 @@ func (c *conn) attend(req znode.Connect) error {
 		c.write()
 	}()
 	err := c.read()
-	if errors.Is(err, errClosing) {
+	if errors.Is(err, errClosing) && c.speak(false) {
 		<-writing // what was answered goes out first
 	}
 	c.cut()
@@ -151,10 +153,17 @@ func (c *conn) attend(req znode.Connect) error {
 // errClosing ends reading after a request that ends the connection.
 var errClosing = errors.New("the client closes its session")
 
-// read serves requests.
+// errSaid ends reading when all has been said, or cannot be.
+var errSaid = errors.New("nothing more can be told")
+
+// read serves requests. Before it waits for one it passes on what came of those before, as far as it can without waiting: whoever waits
+// for each answer gets it from here, and no other goroutine has to be woken.
 func (c *conn) read() error {
 	var frame []byte
 	for c.client.Room(c.ctx.Done()) {
+		if !c.here() && !c.speak(false) {
+			return errSaid
+		}
 		n, err := readLength(c.in, maxFrame)
 		if err == nil && n > largeFrame {
 			err = c.readLarge(n)
@@ -223,59 +232,111 @@ func closes(op znode.Op) bool {
 	return false
 }
 
+// here reports whether the whole of the next request has been received.
+func (c *conn) here() bool {
+	if c.in.Buffered() < 4 {
+		return false
+	}
+	head, err := c.in.Peek(4)
+	return err == nil && int64(c.in.Buffered()-4) >= int64(binary.BigEndian.Uint32(head))
+}
+
 // writeBytes is how much is gathered for one write.
 const writeBytes = 64 << 10
 
-// write writes what the client is told, when it is committed. Messages that are ready together leave together.
+// write passes on what the reader does not: what has to wait for its commit, and what others' requests lead to.
 func (c *conn) write() {
-	var out []byte
-	flush := func() bool {
-		if len(out) == 0 {
-			return true
+	for {
+		select {
+		case <-c.client.Ready():
+			if !c.speak(true) {
+				return
+			}
+		case <-c.ctx.Done():
+			return
 		}
-		_, err := c.nc.Write(out)
-		if out = out[:0]; cap(out) > 4*writeBytes {
-			out = nil
-		}
-		return err == nil
+	}
+}
+
+// speak writes what the client is told, when it is committed, unless another does. Messages that are ready together leave together. A
+// patient caller waits for what is not committed, another leaves it to the writer. It is false when the connection is over.
+func (c *conn) speak(patient bool) bool {
+	if !c.client.Take() {
+		return true
 	}
 	for {
 		next := c.client.Next()
 		if next == nil {
-			if !flush() {
-				return
+			if !c.flush() {
+				return false
 			}
-			select {
-			case <-c.client.Ready():
-			case <-c.ctx.Done():
-				return
-			}
-			continue
+			c.client.Yield(nil)
+			return true
 		}
-		if !c.await(next, flush) {
-			return
+		if !leaves(next) {
+			// What is ready before it need not wait for it.
+			if !c.flush() {
+				return false
+			}
+			if !patient {
+				c.client.Yield(next)
+				return true
+			}
+			if !c.await(next) {
+				return false
+			}
 		}
 		messages, err := next.Answer()
 		if err != nil {
-			return // the tree has moved to another node
+			return false // the tree has moved to another node
 		}
 		for _, m := range messages {
 			m.Answer = c.chroot.answer(m.Answer)
-			out = appendMessage(out, m, c.flagged)
+			c.out = appendMessage(c.out, m, c.flagged)
 			c.count(m)
 			if m.Close {
-				flush()
-				return
+				c.flush()
+				return false
 			}
-			if len(out) >= writeBytes && !flush() {
-				return
+			if len(c.out) >= writeBytes && !c.flush() {
+				return false
 			}
 		}
 	}
 }
 
-// await waits until messages may leave. What is ready before them need not wait for that.
-func (c *conn) await(next *coordinator.Promise[[]znode.Message], flush func() bool) bool {
+func (c *conn) flush() bool {
+	if len(c.out) == 0 {
+		return true
+	}
+	_, err := c.nc.Write(c.out)
+	if c.out = c.out[:0]; cap(c.out) > 4*writeBytes {
+		c.out = nil
+	}
+	return err == nil
+}
+
+// leaves reports whether messages may leave now.
+func leaves(p *coordinator.Promise[[]znode.Message]) bool {
+	select {
+	case <-p.Given():
+	default:
+		return false
+	}
+	committed := p.Committed()
+	if committed == nil {
+		return true
+	}
+	select {
+	case <-committed:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits until messages may leave.
+func (c *conn) await(next *coordinator.Promise[[]znode.Message]) bool {
 	select {
 	case <-next.Given():
 	case <-c.ctx.Done():
@@ -284,14 +345,6 @@ func (c *conn) await(next *coordinator.Promise[[]znode.Message], flush func() bo
 	committed := next.Committed()
 	if committed == nil {
 		return true
-	}
-	select {
-	case <-committed:
-		return true
-	default:
-	}
-	if !flush() {
-		return false
 	}
 	select {
 	case <-committed:

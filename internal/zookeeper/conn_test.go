@@ -3,7 +3,9 @@ package zookeeper
 import (
 	"bytes"
 	"encoding/binary"
+	"io"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +83,7 @@ func TestUninvited(t *testing.T) {
 		if !long.isClosed(time.Second) {
 			t.Error("a connect of any length is read")
 		}
+		synctest.Wait() // the place of a connection is free a moment after it is closed
 		var all []client
 		for range 3 {
 			c := w.connection(w.server)
@@ -139,6 +142,7 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 			w.Must(err)
 			stalled = append(stalled, c)
 		}
+		synctest.Wait() // each has its slot
 		c := w.connection(w.server)
 		c.connect()
 		c.send(request(1, opCreate, createBody("/small", nil, 0)...))
@@ -175,6 +179,48 @@ func TestWordsBeforeTheTree(t *testing.T) {
 			if !bytes.Contains(b.Bytes(), []byte(c.want)) {
 				t.Errorf("%s: %s", c.word, b.String())
 			}
+		}
+	})
+}
+
+// Words about the whole tree are answered a few at a time; whoever does not get his turn is told so.
+func TestWordsTakeTurns(t *testing.T) {
+	inWorld(t, Limits{}, func(w *world) {
+		w.lead(self)
+		synctest.Wait()
+		ask := func(word string) string {
+			conn := w.connection(w.server)
+			_, err := conn.nc.Write([]byte(word))
+			w.Must(err)
+			var b bytes.Buffer
+			_, err = b.ReadFrom(conn.nc)
+			w.Must(err)
+			return b.String()
+		}
+		var deaf []client
+		for range surveySlots {
+			conn := w.connection(w.server)
+			_, err := conn.nc.Write([]byte("dump"))
+			w.Must(err)
+			deaf = append(deaf, conn)
+		}
+		synctest.Wait()
+		if got := ask("ruok"); got != "imok" {
+			t.Errorf("ruok: %q", got)
+		}
+		_, err := io.ReadAll(deaf[0].nc)
+		w.Must(err)
+		if got := ask("srvr"); !strings.Contains(got, "Zxid:") {
+			t.Errorf("srvr, when there is a place: %q", got)
+		}
+		// Who does not read his answer is cut, so that there is a place again.
+		conn := w.connection(w.server)
+		_, err = conn.nc.Write([]byte("dump"))
+		w.Must(err)
+		time.Sleep(wordPatience / 2) // or both would be out of patience at one instant
+		began := time.Now()
+		if got := ask("srvr"); !strings.Contains(got, "Zxid:") || time.Since(began) > wordPatience {
+			t.Errorf("srvr after %v: %q", time.Since(began), got)
 		}
 	})
 }

@@ -12,7 +12,7 @@
 //  4. What cannot be read is answered or cut off as ZooKeeper does it; it never ends more than its connection.
 //  5. A connection is served by the node that serves the tree, and by no other after that has changed.
 //
-// Goroutines: one for each listener, owned by Serve's caller; for each connection one that reads and one that writes, or
+// Goroutines: one for each listener, owned by Serve's caller; for each connection one that reads, and writes what can leave at once, and one that writes the rest, or
 // two that copy when another node serves it. Stop waits for all of them.
 //
 // Files: server.go (life of the whole), conn.go (life of a connection), frame.go and jute.go (bytes), request.go, answer.go,

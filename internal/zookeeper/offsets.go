@@ -171,21 +171,16 @@ func (s *Server) offsetsThere(ctx context.Context, node kafka.NodeID, req kmsg.R
 	if err != nil {
 		return nil, err
 	}
-	call, err := conn.SendUnlisted(ctx, &wire.PrivateRequest{APIKey: wire.ZooKeeperOffsetsKey, Body: appendOffsets(nil, req)})
+	answer, err := conn.DoPrivate(ctx, wire.ZooKeeperOffsetsKey, appendOffsets(nil, req))
 	if err != nil {
 		return nil, err
 	}
-	answer, err := call.Wait(ctx)
-	if err != nil {
-		return nil, err
-	}
-	private, ok := answer.(*wire.PrivateResponse)
-	if !ok || len(private.Body) == 0 {
+	if len(answer) == 0 {
 		return nil, errNotHere
 	}
 	resp := req.ResponseKind()
 	resp.SetVersion(0)
-	if err := resp.ReadFrom(private.Body); err != nil {
+	if err := resp.ReadFrom(answer); err != nil {
 		return nil, fmt.Errorf("answer of node %d: %w", node, err)
 	}
 	return resp, nil

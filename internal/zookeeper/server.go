@@ -56,6 +56,7 @@ type Server struct {
 	running sync.WaitGroup
 	link    link
 	large   chan struct{} // holds one for each large frame that is being read or served
+	surveys chan struct{} // holds one for each word about the tree that is being answered
 
 	mu struct {
 		xsync.Mutex
@@ -92,6 +93,7 @@ func New(o Options) *Server {
 	s := &Server{o: o, log: o.Logger}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.large = make(chan struct{}, largeSlots)
+	s.surveys = make(chan struct{}, surveySlots)
 	s.mu.conns = map[uint64]*conn{}
 	s.mu.moved = make(chan struct{})
 	s.mu.leader = leader{node: kafka.NoNode, epoch: kafka.NoEpoch}

@@ -36,6 +36,9 @@ var words = map[string]word{
 // wordPatience is how long the tree may take for an answer to a word, and a client to read it.
 const wordPatience = 5 * time.Second
 
+// surveySlots is how many may be told of the whole tree at a time: four letters ask for a list that may have a million lines.
+const surveySlots = 4
+
 // tell answers a word, after which the connection ends.
 func (c *conn) tell(w word, asked []byte) {
 	if w.local {
@@ -45,6 +48,12 @@ func (c *conn) tell(w word, asked []byte) {
 	err := c.route(asked, func() error {
 		ctx, cancel := context.WithTimeout(c.ctx, wordPatience)
 		defer cancel()
+		select {
+		case c.s.surveys <- struct{}{}:
+			defer func() { <-c.s.surveys }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 		survey, err := c.survey(ctx)
 		if err == nil {
 			c.answer(w, survey)

@@ -50,14 +50,14 @@ func (w *world) begin(limits Limits) {
 	elapsed := func() time.Duration { return time.Since(began) }
 	tree := func(id kafka.NodeID) *znode.Coordinator {
 		return znode.New(znode.Options{
-			ClusterID: "cluster", Image: func() *metadata.Image { return w.Image }, Controller: func() kafka.NodeID { return kafka.NoNode },
+			ClusterID: "cluster", Image: w.Image, Controller: func() kafka.NodeID { return kafka.NoNode },
 			MinTimeoutMs: 4000, MaxTimeoutMs: 40000, SnapshotBytes: 1 << 30,
 			Runtime: coordinator.Options{NodeID: id, Replicas: w.Set, LoadBytes: 4096, Now: time.Now, Elapsed: elapsed},
 		})
 	}
 	w.tree, w.none = tree(self), tree(other)
 	options := Options{
-		NodeID: self, Tree: w.tree, Image: func() *metadata.Image { return w.Image }, Elapsed: elapsed, Limits: limits,
+		NodeID: self, Tree: w.tree, Image: w.Image, Elapsed: elapsed, Limits: limits,
 		MinTimeoutMs: 4000, MaxTimeoutMs: 40000,
 		Create: func(context.Context) error {
 			w.lead(self)
