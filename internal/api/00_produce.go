@@ -35,6 +35,7 @@ type producing struct {
 
 	ready func() bool // methods, made once
 	wait  func() server.Response
+	hurry func()
 }
 
 // produceWait is a partition whose answer waits.
@@ -51,7 +52,7 @@ func (a *API) producing(r *server.Request, req *kmsg.ProduceRequest) *producing 
 	if !ok {
 		g = &producing{a: a, r: r, waiters: replica.NewWaiters(), timer: time.NewTimer(0)}
 		g.timer.Stop()
-		g.ready, g.wait = g.ended, g.await
+		g.ready, g.wait, g.hurry = g.ended, g.await, g.hurryAll
 		r.Kept = g
 	}
 	topics, count := g.resp.Topics[:0], 0
@@ -82,7 +83,7 @@ func (a *API) produce(r *server.Request) server.Reply {
 	req := r.Body.(*kmsg.ProduceRequest)
 	req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.ProduceRequestTopic) bool { return len(t.Partitions) == 0 })
 	g := a.producing(r, req)
-	var patience replica.Patience
+	patience := replica.Patience{Begins: g.hurry}
 	defer patience.End()
 	var firstErr error
 	for i := range req.Topics {
@@ -118,6 +119,19 @@ func (a *API) produce(r *server.Request) server.Reply {
 	// The time runs from now, not from when earlier answers have gone out.
 	g.timer.Reset(time.Duration(max(req.TimeoutMillis, 0)) * time.Millisecond)
 	return server.Reply{Wait: g.wait, Ready: g.ready}
+}
+
+// hurryAll has the partitions of the request opened together that have yet to be.
+func (g *producing) hurryAll() {
+	req := g.r.Body.(*kmsg.ProduceRequest)
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		for j := range t.Partitions {
+			if p, err := g.a.written(req.Version, t, t.Partitions[j].Partition); err == nil {
+				p.Hurry()
+			}
+		}
+	}
 }
 
 // ended reports whether nothing is waited for any more.
@@ -228,7 +242,7 @@ func (a *API) checked(b batch.Batch, c batch.Compression, o batch.CheckOptions) 
 	if err != nil || !c.Changes(b) {
 		return b, info, err
 	}
-	b, err = b.Recompress(info.Plain, c)
+	b, err = b.Recompress(info.Plain, c, &a.conversions.packers)
 	if err == nil && o.MaxMessageBytes > 0 && len(b) > o.MaxMessageBytes {
 		err = fmt.Errorf("record batch of %d bytes as the topic stores it, max.message.bytes is %d: %w", len(b), o.MaxMessageBytes, kerr.MessageTooLarge)
 	}

@@ -32,6 +32,8 @@ type Owners struct {
 	Uplink   *uplink.Uplink
 	// Local answers on controller listeners: it fails with NOT_CONTROLLER inside the answer when another node leads.
 	Local func(ctx context.Context, req kmsg.Request, principal, clientID string) (kmsg.Response, error)
+	// NextNodeID gives a number that no node has had; nil on a mere broker.
+	NextNodeID func(ctx context.Context, least kafka.NodeID) (kafka.NodeID, error)
 	// Disconnected is told that the connection over which a broker sent its heartbeats is gone. nil: nobody wants to know.
 	Disconnected func(broker kafka.NodeID, epoch int64)
 	Quorum       *quorum.Quorum

@@ -1,12 +1,14 @@
 package api
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +27,7 @@ type conversions struct {
 	slots   chan struct{} // one for each that runs: it is work for a processor, and takes memory
 	opening chan struct{} // API.opening
 	packers batch.Packers
+	raws    sync.Pool // of *[]byte: batches that are being converted
 	cache   setCache
 	up      conversionMeters // of what producers sent
 	down    conversionMeters // of what consumers fetched
@@ -92,6 +95,9 @@ type source interface {
 	heldRegion
 	io.ReaderAt
 }
+
+// gatherBytes is how much of converted batches leaves in one write.
+const gatherBytes = 64 << 10
 
 // convertedRegion is a region of a log as a message set of an older format. It converts a batch at a time, while it is
 // being sent. How long the answer is must be told before that, and only the first batch is known by then: the rest of the
@@ -162,11 +168,12 @@ func (c *conversions) toMessages(who *client, src io.ReaderAt, at int64, size in
 		return set, nil // while this waited
 	}
 	began := c.now()
-	raw := make([]byte, size)
-	if _, err := src.ReadAt(raw, at); err != nil {
+	raw := c.raw(size)
+	defer c.keep(raw)
+	if _, err := src.ReadAt(*raw, at); err != nil {
 		return nil, fmt.Errorf("read a batch to convert: %w", err)
 	}
-	b, _, err := batch.Next(raw)
+	b, _, err := batch.Next(*raw)
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +189,26 @@ func (c *conversions) toMessages(who *client, src io.ReaderAt, at int64, size in
 	return set, nil
 }
 
+// raw returns memory for a batch.
+func (c *conversions) raw(size int) *[]byte {
+	raw, ok := c.raws.Get().(*[]byte)
+	if !ok || cap(*raw) < size {
+		raw = new(make([]byte, size))
+	}
+	*raw = (*raw)[:size]
+	return raw
+}
+
+// keptRawBytes is the size of the largest memory for a batch that is kept for the next: twice what max.message.bytes is by default.
+const keptRawBytes = 2 << 20
+
+// keep takes memory for a batch back.
+func (c *conversions) keep(raw *[]byte) {
+	if cap(*raw) <= keptRawBytes {
+		c.raws.Put(raw)
+	}
+}
+
 func (c *conversions) cached(key setKey) ([]byte, bool) {
 	set, ok := c.cache.get(key)
 	if ok {
@@ -195,6 +222,7 @@ func (r *convertedRegion) Len() int64 { return r.promised }
 
 // SendTo converts and writes. What cannot be converted ends the set: the reader is told the reason when it asks for that.
 func (r *convertedRegion) SendTo(dst io.Writer) (sent int64, err error) {
+	w := bufio.NewWriterSize(dst, int(min(r.promised, gatherBytes)))
 	for at := r.at; at < r.src.Len() && sent < r.promised; {
 		set, end, _, err := r.messages(at)
 		if err != nil {
@@ -202,13 +230,16 @@ func (r *convertedRegion) SendTo(dst io.Writer) (sent int64, err error) {
 		}
 		at = end
 		set = batch.MessagesFrom(set, r.from)
-		n, err := dst.Write(set[:min(int64(len(set)), r.promised-sent)])
+		n, err := w.Write(set[:min(int64(len(set)), r.promised-sent)])
 		sent += int64(n)
 		if err != nil {
 			return sent, err
 		}
 	}
-	n, err := sendFiller(dst, r.promised-sent)
+	n, err := sendFiller(w, r.promised-sent)
+	if err == nil {
+		err = w.Flush()
+	}
 	return sent + n, err
 }
 

@@ -383,6 +383,19 @@ func TestClients(t *testing.T) {
 	})
 }
 
+// TestConversionsKeepLittle: memory for a batch that was larger than most is not kept for the next.
+func TestConversionsKeepLittle(t *testing.T) {
+	inNode(t, nodeOptions{}, func(n *testNode) {
+		c := n.api.conversions
+		for range 10 {
+			c.keep(c.raw(keptRawBytes + 1))
+		}
+		if raw, ok := c.raws.Get().(*[]byte); ok {
+			t.Errorf("%d bytes are kept", cap(*raw))
+		}
+	})
+}
+
 // TestDebugReader: replica id -2 reads up to the log end.
 func TestDebugReader(t *testing.T) {
 	inNode(t, nodeOptions{}, func(n *testNode) {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -75,10 +76,13 @@ func (a *API) relay(r *server.Request, resp kmsg.Response, err error) server.Rep
 
 // timedOut is err, or Kafka's name of it if nobody answered in time.
 func timedOut(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return kerr.RequestTimedOut
+	switch {
+	case !errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, kerr.NotController):
+		return fmt.Errorf("no controller was active in time, and a majority of the controllers has to run: %w", kerr.RequestTimedOut)
 	}
-	return err
+	return kerr.RequestTimedOut
 }
 
 // timeoutOf is how long a client wants to wait, in ms; 0 if the request does not say.

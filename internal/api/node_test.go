@@ -174,7 +174,7 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 	n.uplink = uplink.New(uplink.Options{
 		NodeID: testNodeID, ClusterID: clusterID, Dirs: []kafka.DirID{dir.ID()},
 		Listeners:     []uplink.Listener{{Name: "PLAINTEXT", Host: "127.0.0.1", Port: 9092}},
-		Features:      []uplink.Feature{{Name: "metadata.version", Min: 7, Max: 33}, {Name: "kraft.version", Min: 0, Max: 1}},
+		Features:      []metadata.FeatureRange{{Name: "metadata.version", Min: 7, Max: 33}, {Name: "kraft.version", Min: 0, Max: 1}},
 		PreviousEpoch: -1,
 		Call: func(ctx context.Context, req kmsg.Request, client uplink.Client) (kmsg.Response, error) {
 			return n.controller.Handle(ctx, controller.Request{Body: req, Principal: client.Principal})
@@ -191,7 +191,7 @@ func startNode(t *testing.T, o nodeOptions) *testNode {
 	n.api = New(Options{
 		Owners: Owners{
 			Image: n.loader.Image, Replicas: n.set, Groups: n.groups, Store: n.store, Uplink: n.uplink, Quorum: q, Telemetry: pushed, Config: func() *config.Config { return cfg }, LogLevel: &n.level,
-			TreeOffsets: n.zookeeper.Offsets, PassedOffsets: n.zookeeper.PassedOffsets,
+			TreeOffsets: n.zookeeper.Offsets, PassedOffsets: n.zookeeper.PassedOffsets, NextNodeID: n.controller.NextNodeID,
 			Local: func(ctx context.Context, req kmsg.Request, principal, clientID string) (kmsg.Response, error) {
 				return n.controller.Handle(ctx, controller.Request{Body: req, Principal: principal, ClientID: clientID})
 			},

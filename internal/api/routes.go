@@ -85,6 +85,7 @@ func rows() []row {
 		serve(kmsg.Key(wire.FormKey), 0, 0, nil, (*API).whatAreYou).atMost(small).untold(),
 		serve(kmsg.Key(wire.ZooKeeperKey), 0, 0, (*API).passed, nil).atMost(small).untold(),
 		serve(kmsg.Key(wire.ZooKeeperOffsetsKey), 0, 0, (*API).passedOffsets, nil).untold(),
+		serve(kmsg.Key(wire.NodeIDKey), 0, 0, nil, (*API).nodeID).atMost(small).untold(),
 	}
 }
 

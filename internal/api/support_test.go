@@ -66,6 +66,8 @@ func nameOf(r row) string {
 		return "connection of a ZooKeeper client (private)"
 	case wire.ZooKeeperOffsetsKey:
 		return "offsets in the ZooKeeper tree (private)"
+	case wire.NodeIDKey:
+		return "number for a node that has none (private)"
 	}
 	return kmsg.NameForKey(r.key)
 }

@@ -34,6 +34,7 @@ type Conn struct {
 	header    wire.Header // of the last request
 	in        *ahead
 	taken     []*frame // buffers handed out while one frame is read
+	proven    int      // bytes of the last frame, at most provenBytes
 	getBuffer func(n int) []byte
 
 	queue queue

@@ -6,7 +6,7 @@
 //
 // Invariants:
 //  1. Replies leave a connection in the order of its requests.
-//  2. Memory follows bytes received: a declared length allocates nothing by itself.
+//  2. Memory follows bytes received: a declared length allocates nothing by itself, beyond what the connection's last frame had.
 //  3. At most Limits.MaxUnanswered requests and, beyond the first, Limits.MaxHeldBytes of request bytes wait for their
 //     answer on a connection; reading stops there until answers have gone out.
 //  4. A request's frame goes back to the pool only after its reply has been written or dropped: decoded requests point
@@ -22,7 +22,7 @@
 // exists only while a reply is not ready. Stop waits for all of them.
 //
 // Files: server.go (life of the whole), listener.go (accept loops), limits.go (how many connections, and how fast), conn.go (life of
-// one connection), read.go, ahead.go (the bytes of requests), write.go, reply.go (what a route answers), route.go, frames.go (buffers), metrics.go.
+// one connection), read.go, ahead.go (the bytes of requests), write.go, cork*.go (packets), reply.go (what a route answers), route.go, frames.go (buffers), metrics.go.
 //
 // Not obvious:
 //   - A route with Hold runs only when all earlier requests of its connection are answered, as every request does in

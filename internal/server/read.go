@@ -21,6 +21,9 @@ const (
 	heavySlots     = 2
 
 	apiVersionsKey = 18
+
+	// provenBytes bounds what a connection gets for a frame of which it has sent nothing yet, because the last one was as large.
+	provenBytes = 1 << 20
 )
 
 // refusal is a client's breach of the protocol. It closes the connection.
@@ -73,6 +76,7 @@ func (c *Conn) readFrame() (f *frame, size int, err error) {
 	case err == nil && f == nil: // an empty request, which the header's parser refuses
 		return &frame{buf: buf}, len(buf), nil
 	case err == nil:
+		c.proven = min(len(buf), provenBytes)
 		return f, len(buf), nil
 	case errors.Is(err, wire.ErrFrameTooLarge):
 		return nil, 0, refuse("%v: the largest allowed is socket.request.max.bytes=%d", err, c.srv.limits.RequestMaxBytes)
@@ -82,8 +86,12 @@ func (c *Conn) readFrame() (f *frame, size int, err error) {
 	return nil, 0, err
 }
 
-// takeBuffer gives wire.ReadFrame a buffer. It may ask for several while a frame grows; readFrame sorts them out.
+// takeBuffer gives wire.ReadFrame a buffer. It may ask for several while a frame grows; readFrame sorts them out. A large frame need
+// not grow, and be copied, up to the size that its connection has just sent a whole one of.
 func (c *Conn) takeBuffer(n int) []byte {
+	if n >= wire.FirstStepBytes {
+		n = max(n, c.proven)
+	}
 	f := c.srv.frames.get(n)
 	c.taken = append(c.taken, f)
 	return f.buf[:n]

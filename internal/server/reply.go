@@ -100,6 +100,15 @@ func (r *KResponse) appendTo(dst []byte) []byte {
 	return wire.AppendResponse(dst, r.CorrelationID, r.Body)
 }
 
+// pieced is a Response that may make several writes which should leave together. Then what does not fill a packet waits for the
+// next: a reader that is woken for the first bytes of an answer finds that the rest is missing.
+type pieced interface{ InPieces() bool }
+
+func inPieces(r Response) bool {
+	p, ok := r.(pieced)
+	return ok && p.InPieces()
+}
+
 // releaser is a Response that holds something, such as a region of a log, until it is written.
 type releaser interface{ Release() }
 

@@ -180,7 +180,14 @@ func (c *Conn) send(resp Response) error {
 		return err
 	}
 	c.active()
+	pieces := inPieces(resp)
+	if pieces {
+		c.cork()
+	}
 	n, err := resp.WriteTo(c.nc)
+	if pieces {
+		c.uncork()
+	}
 	c.srv.meters.bytesOut.Add(float64(n))
 	if err == nil {
 		c.active()

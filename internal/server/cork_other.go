@@ -1,0 +1,6 @@
+//go:build !linux
+
+package server
+
+func (*Conn) cork()   {}
+func (*Conn) uncork() {}
