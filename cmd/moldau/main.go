@@ -3,9 +3,13 @@ package main
 
 import (
 	"os"
+	"runtime"
 
 	"moldau/internal/cli"
 )
+
+// A goroutine that is locked before main begins stays on the process's first thread, as cli.Main wants it.
+func init() { runtime.LockOSThread() }
 
 func main() {
 	os.Exit(cli.Main())

@@ -92,6 +92,9 @@ func (l *loader) assemble() Node {
 	}
 	n.ID, n.MadeUpID = l.nodeID(z)
 	n.Roles = l.roles(n)
+	if n.ID == kafka.NoNode {
+		n.LeastID = l.leastID(z, n.Roles)
+	}
 	n.Network = l.network(n, z)
 	n.ZooKeeper = l.zookeeper(z, n.Network)
 	n.HTTP = l.http()
@@ -118,7 +121,7 @@ func (l *loader) nodeID(z ensemble) (id kafka.NodeID, madeUp bool) {
 	case z.self >= 0:
 		return l.madeUpID(z), true
 	case len(z.hosts) > 0:
-		l.fault("broker.id", "give this node a number that no other has: it has no place in zookeeper.connect that could tell")
+		return kafka.NoNode, true
 	case l.given("broker.id"):
 		l.fault("broker.id", "want 0 or more: without zookeeper.connect ids are given, never made up")
 	}

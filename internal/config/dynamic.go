@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+
+	"moldau/internal/kafka"
 )
 
 // CheckBroker tells what is wrong with the dynamic settings of one broker, beside those of all brokers; nil if they may
@@ -55,6 +58,14 @@ func (c *Config) Dynamic(own, all map[string]string) (next *Config, idle []strin
 		return c, nil, append(errs, err)
 	}
 	return next, idle, errs
+}
+
+// Numbered is c for a node that has been given its number since.
+func (c *Config) Numbered(id kafka.NodeID) (*Config, error) {
+	numbered := *c
+	numbered.static = maps.Clone(c.static)
+	numbered.static["node.id"] = setting{key: "node.id", raw: strconv.Itoa(int(id)), file: c.file}
+	return numbered.over(c.own, c.all)
 }
 
 // over lays dynamic settings, each good by itself, over the static ones.

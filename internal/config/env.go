@@ -28,6 +28,7 @@ var environmentOfImages = map[string]string{
 	"KAFKA_TOOLS_LOG4J_LOGLEVEL": "",
 	"KAFKA_VERSION":              "",
 	"KAFKA_HOME":                 "",
+	"MOLDAU_BIN":                 "", // bin/moldau.sh asks it for the binary
 }
 
 // orchestrated matches the variables that Kubernetes and Docker set for a service called kafka or moldau. KAFKA_PORT is

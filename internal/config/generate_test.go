@@ -196,7 +196,7 @@ A server.properties of Kafka 0.8 to 2.8 starts a node. What its keys mean here:
 
 | key | meaning |
 |---|---|
-| ` + "`broker.id`" + ` | node.id. Missing or -1: reserved.broker.max.id (1000) plus the node's place in zookeeper.connect, from 1; once the node has data, the number in its meta.properties |
+| ` + "`broker.id`" + ` | node.id. Missing or -1: reserved.broker.max.id (1000) plus the node's place in zookeeper.connect, from 1; with process.roles=broker and no place there, the next free number, which the controllers give once; once the node has data, the number in its meta.properties |
 | ` + "`zookeeper.connect`" + ` | the nodes of the cluster, this one among them. Each finds itself by its host name, its addresses or its listeners. More than one form a cluster, in which each is broker and controller, with the controllers at port 9093 unless controller.listener.names says otherwise. Each serves ZooKeeper's protocol at its own port of the list, on the interface of its first listener. A path at the end is what clients write before every path of theirs |
 | ` + "`zookeeper.listeners`" + ` | where to serve ZooKeeper's protocol instead; needed where several places of zookeeper.connect are on one machine |
 | ` + "`port`, `host.name`, `advertised.port`, `advertised.host.name`" + ` | the listener, if listeners and advertised.listeners are not set |
@@ -238,8 +238,8 @@ Set on a topic. Where a topic says nothing, the broker's key in the third column
 	b.WriteString(`
 ## Groups and metrics of clients
 
-Set on a group, or on a subscription to metrics. They are checked, stored and described; the groups that obey them, and
-the collection of metrics, are not served yet. The broker's keys of the same name with min and max bound a group's.
+Set on a group, or on a subscription to metrics. They are checked, stored and described. Subscriptions are obeyed; the
+groups that obey theirs are not served yet. The broker's keys of the same name with min and max bound a group's.
 
 | key | type | broker's key | default | allowed | meaning |
 |---|---|---|---|---|---|

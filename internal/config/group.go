@@ -101,7 +101,7 @@ func checkRows(rows map[string]*Row, of string, values map[string]string) error 
 		}
 		if _, want := row.parse(values[name]); want != "" {
 			_, ok := row.Type.parse(values[name])
-			mistyped = mistyped || !ok
+			mistyped = mistyped || !ok || row.Type == List
 			wrong = append(wrong, fmt.Sprintf("%s=%s: want %s", name, shown(row.Type, values[name]), want))
 		}
 	}
@@ -115,7 +115,8 @@ func checkRows(rows map[string]*Row, of string, values map[string]string) error 
 	return err
 }
 
-// NotOfTypeError is about a value that a setting of its type cannot have, such as a word for a number (Kafka's ConfigException).
+// NotOfTypeError is about a value that a setting of its type cannot have, such as a word for a number, or an element of a list
+// (Kafka's ConfigException and InvalidConfigurationException).
 type NotOfTypeError struct{ error }
 
 var durations = regexp.MustCompile(`^by_duration:-?P(\d+D)?(T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?$`)
@@ -126,6 +127,11 @@ func shareReset() Check {
 		return v.text == "earliest" || v.text == "latest" ||
 			durations.MatchString(v.text) && !strings.HasSuffix(v.text, "P") && !strings.HasSuffix(v.text, "T") && !strings.Contains(v.text, "-P")
 	}}
+}
+
+// names takes a list without empty elements.
+func names() Check {
+	return Check{"names, none of them empty", func(v value) bool { return !slices.Contains(v.list, "") }}
 }
 
 // clientPatterns takes pairs of a client's property and a regular expression (ClientMetricsConfigs).

@@ -20,7 +20,7 @@ func nearest(key string) (string, bool) {
 		}
 		return "", false
 	}
-	return closest(key, func(yield func(string) bool) {
+	return Closest(key, func(yield func(string) bool) {
 		for _, row := range brokerRows {
 			if row.Standing != Removed && !yield(row.Name) {
 				return
@@ -29,9 +29,9 @@ func nearest(key string) (string, bool) {
 	})
 }
 
-// closest returns the name that is misspelt as key: by up to two letters, fewer in a short word, where two letters make
-// another word.
-func closest(key string, names iter.Seq[string]) (string, bool) {
+// Closest returns the first of the names that is misspelt as key by the fewest letters: up to two, fewer in a short word, where two
+// letters make another word.
+func Closest(key string, names iter.Seq[string]) (string, bool) {
 	best, bestDistance := "", min(2, len(key)/4)+1
 	for name := range names {
 		if d := distance(key, name, bestDistance); d < bestDistance {
@@ -43,7 +43,7 @@ func closest(key string, names iter.Seq[string]) (string, bool) {
 
 // suggestion completes a sentence about a name that is not one of those.
 func suggestion[V any](name string, names map[string]V) string {
-	if near, ok := closest(name, slices.Values(slices.Sorted(maps.Keys(names)))); ok {
+	if near, ok := Closest(name, slices.Values(slices.Sorted(maps.Keys(names)))); ok {
 		return "; did you mean " + near + "?"
 	}
 	return ""

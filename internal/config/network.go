@@ -31,11 +31,13 @@ func (l *loader) network(node Node, z ensemble) Network {
 	protocols := l.protocols(endpoints, n.Controllers)
 	for _, e := range endpoints {
 		protocol, mapped := protocols[e.name]
-		if !mapped {
+		controller := slices.Contains(n.Controllers, e.name)
+		// Without a map a controller's listener has no protocol only because another's is not PLAINTEXT, which is refused.
+		if !mapped && (!controller || l.given("listener.security.protocol.map")) {
 			l.fault("listeners", "listener.security.protocol.map gives no protocol for %s; the names that need none are %s",
 				e.name, alternatives(protocolNames[:]))
 		}
-		listener := Listener{Name: e.name, Address: e.Address, Protocol: protocol, Controller: slices.Contains(n.Controllers, e.name), Advertised: e.Address}
+		listener := Listener{Name: e.name, Address: e.Address, Protocol: protocol, Controller: controller, Advertised: e.Address}
 		if e.told.Host != "" {
 			listener.Advertised = e.told
 		}

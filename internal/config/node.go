@@ -5,10 +5,11 @@ import "moldau/internal/kafka"
 // Node is everything one process is told at its start, checked and with defaults filled in. Parts of it are handed to
 // the packages that need them.
 type Node struct {
-	ID    kafka.NodeID
+	ID    kafka.NodeID // kafka.NoNode: the controllers are to give one, LeastID or more
 	Roles Roles
-	// MadeUpID: nobody gave ID, it is this node's place in zookeeper.connect. What meta.properties says goes before it.
+	// MadeUpID: nobody gave ID, it is this node's place in zookeeper.connect, if it has one. What meta.properties says goes before it.
 	MadeUpID bool
+	LeastID  kafka.NodeID
 	Rack     string // "" = none
 	// ClusterID is the cluster to found or to belong to. "" = what meta.properties says, or a new one.
 	ClusterID string

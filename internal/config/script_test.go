@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+
+	"moldau/internal/kafka"
 )
 
 // The scripts in testdata/scripts show what a file leads to, messages included:
@@ -154,6 +156,9 @@ func listenersText(n Node) string {
 
 func clusterText(n Node) string {
 	id := fmt.Sprintf("node %d", n.ID)
+	if n.ID == kafka.NoNode {
+		id = fmt.Sprintf("node from %d on", n.LeastID)
+	}
 	if n.MadeUpID {
 		id += " (made up)"
 	}

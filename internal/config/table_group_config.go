@@ -49,7 +49,7 @@ var groupConfigRows = because("groups of the newer kinds", []Row{
 
 // clientMetricsRows declares: subscriptions to metrics that clients push (KIP-714).
 var clientMetricsRows = []Row{
-	{Name: "metrics", Type: List,
+	{Name: "metrics", Type: List, Check: names(),
 		Text: "Beginnings of the names of the metrics that are wanted; * means all."},
 	{Name: "interval.ms", Type: Int, Default: "300000", Check: between(100, 3600000),
 		Text: "How often clients push."},

@@ -11,7 +11,7 @@ var removedRows = []Row{
 	{Name: "log.message.timestamp.difference.max.ms", Type: Long, Unset: true, Check: atLeast(0), Hidden: true, Text: "Sets log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms, where they are not set. Kafka dropped it in 4.0."},
 
 	{Name: connectKey, Type: String, Unset: true, Hidden: true, Text: "In a file from before KRaft: the nodes as host:port, and perhaps a path. They form the cluster, their controllers at port 9093, and serve ZooKeeper's protocol at these ports. Kafka dropped it in 4.0."},
-	{Name: "reserved.broker.max.id", Type: Int, Default: "1000", Check: atLeast(0), Hidden: true, Text: "A node without broker.id takes this, plus its place in zookeeper.connect counted from 1. Kafka dropped it in 4.0."},
+	{Name: "reserved.broker.max.id", Type: Int, Default: "1000", Check: atLeast(0), Hidden: true, Text: "A node without broker.id takes this, plus its place in zookeeper.connect counted from 1; one that has no place there gets the next free number from the controllers. Kafka dropped it in 4.0."},
 
 	// Renamed.
 	removed("log.cleanup.interval.mins", "set log.retention.check.interval.ms instead"),
@@ -33,6 +33,8 @@ var removedRows = []Row{
 	removed("inter.broker.protocol", "metadata.version says it, see kafka-features.sh"),
 	removed("eligible.leader.replicas.enable", "it is on"),
 	removed("group.coordinator.new.enable", "there is only one coordinator"),
+	removed("offsets.commit.required.acks", "an offset is committed when all in-sync replicas have it"),
+	removed("max.id.map.snapshots", "producers' snapshots are kept as long as their segments"),
 	removed("metadata.log.segment.min.bytes", "metadata.log.segment.bytes is used"),
 
 	// Threads, sockets and clean-up of former designs.
@@ -45,7 +47,7 @@ var removedRows = []Row{
 	removed("kafka.csv.metrics.reporter.enabled", "metrics are served over HTTP: see http.listeners"),
 	removed("num.threads", "goroutines need no such number"),
 	removed("control.plane.listener.name", "the controller has listeners of its own: see controller.listener.names"),
-	removed("broker.id.generation.enable", "a node without broker.id takes the number of its place in zookeeper.connect, or is told what is missing"),
+	removed("broker.id.generation.enable", "a node without broker.id takes the number of its place in zookeeper.connect, or gets the next free one"),
 	removedSecret("password.encoder.secret", "passwords are not kept in ZooKeeper"),
 	removedSecret("password.encoder.old.secret", "passwords are not kept in ZooKeeper"),
 	removed("password.encoder.keyfactory.algorithm", "passwords are not kept in ZooKeeper"),

@@ -7,7 +7,7 @@ var quorumRows = []Row{
 	{Name: "controller.quorum.bootstrap.servers", Type: List,
 		Text: "Some controllers as host:port, to find the quorum by."},
 	{Name: "controller.quorum.election.timeout.ms", Type: Int, Default: "1000", Check: atLeast(0),
-		Text: "A controller that hears nothing from the leader stands for election after half to all of this."},
+		Text: "A controller that hears nothing from the leader stands for election after half to all of this; sooner if its machine refuses connections."},
 	{Name: "controller.quorum.election.backoff.max.ms", Type: Int, Default: "1000", Check: atLeast(0), Standing: Inert,
 		Text: "The longest pause after a lost election.",
 		Why:  "the next try comes after a time between half and all of controller.quorum.election.timeout.ms"},

@@ -57,6 +57,19 @@ func TestRowsAreComplete(t *testing.T) {
 	}
 }
 
+// Whatever a broker of Kafka 0.8.2 to 2.8 could be set to is known here, so that a file of that age is told what each of its lines does.
+func TestOldKeysAreKnown(t *testing.T) {
+	text, err := os.ReadFile("testdata/kafka-before-4.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range strings.FieldsSeq(string(text)) {
+		if _, known := brokerRow(key); !known {
+			t.Errorf("%s is not known", key)
+		}
+	}
+}
+
 // The table against Apache Kafka's own. A difference is either a mistake or stands here with its reason.
 func TestTableAgreesWithKafka(t *testing.T) {
 	different := map[string]string{

@@ -87,7 +87,7 @@ func nearestTopic(name string) (string, bool) {
 			}
 		}
 	}
-	return closest(name, slices.Values(slices.Sorted(maps.Keys(topicByName))))
+	return Closest(name, slices.Values(slices.Sorted(maps.Keys(topicByName))))
 }
 
 // Topic returns the configuration of a topic with these settings of its own. The error names everything that is wrong

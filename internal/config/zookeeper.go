@@ -184,6 +184,14 @@ func (l *loader) madeUpID(z ensemble) kafka.NodeID {
 	return l.int32("reserved.broker.max.id") + 1 + int32(z.self)
 }
 
+// leastID is from where on a node gets its number that has no place in zookeeper.connect: after those that have one.
+func (l *loader) leastID(z ensemble, roles Roles) kafka.NodeID {
+	if roles.Controller {
+		l.fault("broker.id", "give this node a number that no other has: it has no place in zookeeper.connect that could tell, and it is a controller, while others get theirs from the controllers")
+	}
+	return l.int32("reserved.broker.max.id") + 1 + int32(len(z.hosts))
+}
+
 // zookeeper reads where to serve ZooKeeper's protocol: where zookeeper.listeners says, else at this node's place in
 // zookeeper.connect, on the interface of its first listener.
 func (l *loader) zookeeper(z ensemble, n Network) ZooKeeper {

@@ -20,6 +20,7 @@ import (
 	"moldau/internal/coordinator"
 	"moldau/internal/fetcher"
 	"moldau/internal/group"
+	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/metrics"
 	"moldau/internal/quorum"
@@ -136,8 +137,16 @@ func Build(o Options) (*Node, error) {
 // open locks the directories, recovers the metadata log and builds every part, in an order in which each needs only
 // those before it.
 func (n *Node) open(ctx context.Context) error {
+	if err := n.keepNumber(); err != nil {
+		return err
+	}
 	if err := n.openStore(); err != nil {
 		return err
+	}
+	if n.cfg.ID == kafka.NoNode {
+		if err := n.getNumber(ctx); err != nil {
+			return err
+		}
 	}
 	home, err := n.metadataDirectory()
 	if err != nil {
@@ -148,7 +157,7 @@ func (n *Node) open(ctx context.Context) error {
 		return err
 	}
 	clusterID := place.ClusterID
-	if err := n.openQuorum(home, place); err != nil {
+	if err := n.openQuorum(ctx, home, place); err != nil {
 		return err
 	}
 	subscribers := []metadata.Subscriber{n.settings}
@@ -158,9 +167,13 @@ func (n *Node) open(ctx context.Context) error {
 		subscribers = append(subscribers, n.telemetry, n.gate)
 	}
 	if n.cfg.Roles.Controller {
+		first, err := n.firstLevels(home)
+		if err != nil {
+			return err
+		}
 		n.controller = controller.New(controller.Options{
 			NodeID: n.cfg.ID, ClusterID: clusterID, Log: n.quorum, Logger: n.o.Logger, Metrics: n.metrics,
-			Config: n.controllerConfig(), Rules: configRules(n.settings.now.Load), Features: features(), Probe: n.probe,
+			Config: n.controllerConfig(first), Rules: configRules(n.settings.now.Load), Features: Features(), Probe: n.probe,
 		})
 		// Last: its answers leave from there, and what they say is then true of this node.
 		subscribers = append(subscribers, n.controller)
@@ -197,7 +210,7 @@ func (n *Node) openStore() error {
 	return nil
 }
 
-func (n *Node) openQuorum(home *storage.Directory, place quorum.Formed) error {
+func (n *Node) openQuorum(ctx context.Context, home *storage.Directory, place quorum.Formed) error {
 	cfg := n.cfg.Quorum
 	o := quorum.Options{
 		FS: n.o.FS, Dir: home.Path(), NodeID: n.cfg.ID, DirID: home.ID(), ClusterID: place.ClusterID,
@@ -214,6 +227,9 @@ func (n *Node) openQuorum(home *storage.Directory, place quorum.Formed) error {
 	n.quorum, err = quorum.Open(o)
 	if err != nil {
 		return &dataError{fmt.Errorf("open the metadata log in %s: %w", home.Path(), err)}
+	}
+	if err := n.quorum.Double(ctx); err != nil {
+		return &dataError{err}
 	}
 	return nil
 }

@@ -109,34 +109,20 @@ const maxWishes = 1000
 func (n *Node) wishes() {
 	var open []replica.Wish
 	for n.ctx.Err() == nil {
+		open = newest(append(open, n.replicas.TakeWishes(maxWishes-len(open))...))
 		if len(open) == 0 {
 			select {
-			case w := <-n.replicas.Wishes():
-				open = append(open, w)
+			case <-n.replicas.Wished():
 			case <-n.ctx.Done():
-				return
 			}
+			continue
 		}
-		open = newest(n.gather(open))
 		unanswered := n.ask(open)
 		if len(unanswered) > 0 {
 			n.pause(wishBackoff)
 		}
 		open = unanswered
 	}
-}
-
-// gather adds what else has been wished for.
-func (n *Node) gather(all []replica.Wish) []replica.Wish {
-	for len(all) < maxWishes {
-		select {
-		case w := <-n.replicas.Wishes():
-			all = append(all, w)
-		default:
-			return all
-		}
-	}
-	return all
 }
 
 // newest drops the wishes that a later one of the same partition follows: since they were sent the metadata have moved on, and

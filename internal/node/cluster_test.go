@@ -14,26 +14,12 @@ import (
 
 	"moldau/internal/quorum"
 	"moldau/internal/vfs"
+	"moldau/test/harness"
 )
-
-// freePorts returns ports of loopback that were free a moment ago.
-func freePorts(t *testing.T, n int) []int {
-	t.Helper()
-	var ports []int
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
-}
 
 // clustered is the configuration of n nodes that are told who the controllers are.
 func clustered(t *testing.T, n int, extra ...string) []string {
-	ports := freePorts(t, 2*n)
+	ports := harness.FreePorts(t, 2*n)
 	var controllers, out []string
 	for i := range n {
 		controllers = append(controllers, fmt.Sprintf("127.0.0.1:%d", ports[2*i+1]))
@@ -127,14 +113,20 @@ func TestThreeNodes(t *testing.T) {
 	}
 }
 
-// TestFilesFromBeforeKRaft: three files that differ in their listeners only, as those of Kafka 1.1 may, make a cluster.
-func TestFilesFromBeforeKRaft(t *testing.T) {
+// needLoopback skips a test whose nodes stand for several hosts where only Linux has an address for each.
+func needLoopback(t *testing.T) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
 		t.Skip("this machine has one address of loopback only: ", err)
 	}
 	_ = ln.Close()
-	ports := freePorts(t, 3)
+}
+
+// TestFilesFromBeforeKRaft: three files that differ in their listeners only, as those of Kafka 1.1 may, make a cluster.
+func TestFilesFromBeforeKRaft(t *testing.T) {
+	needLoopback(t)
+	ports := harness.FreePorts(t, 3)
 	var properties []string
 	for i := range 3 {
 		host := fmt.Sprintf("127.0.0.%d", i+1)
@@ -155,7 +147,7 @@ func TestFilesFromBeforeKRaft(t *testing.T) {
 
 // TestRoles: a controller, and brokers that are none.
 func TestRoles(t *testing.T) {
-	ports := freePorts(t, 3)
+	ports := harness.FreePorts(t, 3)
 	bootstrap := fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d\nhttp.listeners=http://127.0.0.1:0\nlog.dirs=/disk\n", ports[0])
 	properties := []string{
 		fmt.Sprintf("process.roles=controller\nnode.id=1\nlisteners=CONTROLLER://127.0.0.1:%d\n", ports[0]) + bootstrap,
@@ -179,7 +171,7 @@ func TestRoles(t *testing.T) {
 // TestAutoCreatedShape: a topic that a client's use creates has the numbers of the broker that was used, where that was given some, else
 // the controller's.
 func TestAutoCreatedShape(t *testing.T) {
-	ports := freePorts(t, 3)
+	ports := harness.FreePorts(t, 3)
 	all := fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d\nhttp.listeners=http://127.0.0.1:0\nlog.dirs=/disk\n", ports[0])
 	nodes := startAll(t, []string{
 		fmt.Sprintf("process.roles=controller\nnode.id=1\nlisteners=CONTROLLER://127.0.0.1:%d\nnum.partitions=3\ndefault.replication.factor=2\n", ports[0]) + all,
@@ -240,10 +232,14 @@ func TestLostVote(t *testing.T) {
 		}
 		nodes[2] = startAll(t, properties[2:], disks[2:])[0]
 		awaitBrokers(t, nodes[0], 1, 2, 3)
-		leader := nodes[0]
-		if v, _, _ := nodes[0].quorum.Leader(); v.ID == 2 {
-			leader = nodes[1]
-		}
+		var leader *Node
+		await(t, "node 1 knows who leads, which cannot be node 3", func() bool {
+			v, _, ok := nodes[0].quorum.Leader()
+			if ok = ok && v.ID < 3; ok {
+				leader = nodes[v.ID-1]
+			}
+			return ok
+		})
 		s := leader.quorum.Status()
 		i := slices.IndexFunc(s.VoterSet, func(v quorum.Voter) bool { return v.ID == 3 })
 		j := slices.IndexFunc(s.Observers, func(r quorum.Replica) bool { return r.ID == 3 })

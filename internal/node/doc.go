@@ -12,8 +12,8 @@
 // Goroutines: Start starts all, Stop waits for all. Start, Stop and Wait belong to the owner of the node; everything
 // else is safe for concurrent use.
 //
-// Files: build.go (constructors in order), start.go, recovery.go (how far it is), stop.go, stream.go (committed metadata to subscribers), http.go,
-// addresses.go, settings.go (configuration to what packages take),
+// Files: build.go (constructors in order), number.go (of a node that has none), start.go, recovery.go (how far it is), stop.go, stream.go (committed metadata to subscribers), http.go,
+// addresses.go, features.go (and the levels with which a cluster begins), settings.go (configuration to what packages take),
 // dynamic.go (settings that change at run time).
 //
 // Not obvious:

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
@@ -268,5 +269,19 @@ func TestFailedMetadataDisk(t *testing.T) {
 	}
 	if err := n.alive(); err == nil {
 		t.Error("/livez says ok")
+	}
+}
+
+// TestMetricsAreInOrder: names, types and texts are as Prometheus wants them.
+func TestMetricsAreInOrder(t *testing.T) {
+	n := start(t, options(t, base, vfs.NewMem()))
+	defer stop(t, n)
+	families, err := n.metrics.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil || len(problems) > 0 || len(families) < 50 {
+		t.Errorf("%d metrics, %v: %v", len(families), err, problems)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"moldau/internal/kafka"
 	"moldau/internal/replica"
 	"moldau/internal/vfs"
+	"moldau/test/harness"
 )
 
 // TestControllerLearnsPlaces: of a broker with several directories the metadata come to say in which each replica lies,
@@ -71,7 +72,7 @@ func await(t *testing.T, what string, so func() bool) {
 // TestReplacedDiskIsFilledAgain: a broker that comes back with an empty disk is not its old self (KAFKA-14139): it copies its
 // replicas anew, and only then is in sync.
 func TestReplacedDiskIsFilledAgain(t *testing.T) {
-	ports := freePorts(t, 3)
+	ports := harness.FreePorts(t, 3)
 	bootstrap := fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d\nhttp.listeners=http://127.0.0.1:0\nlog.dirs=/disk\n", ports[0])
 	properties := []string{
 		fmt.Sprintf("process.roles=controller\nnode.id=1\nlisteners=CONTROLLER://127.0.0.1:%d\n", ports[0]) + bootstrap,

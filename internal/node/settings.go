@@ -18,7 +18,6 @@ import (
 	"moldau/internal/invariant"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
-	"moldau/internal/quorum"
 	"moldau/internal/quota"
 	"moldau/internal/server"
 	"moldau/internal/storage"
@@ -27,15 +26,6 @@ import (
 )
 
 func milliseconds[N int32 | int64](ms N) time.Duration { return time.Duration(ms) * time.Millisecond }
-
-// features are what this program can work at. A feature is here only when it does.
-func features() []metadata.FeatureRange {
-	return []metadata.FeatureRange{
-		{Name: metadata.FeatureKRaftVersion, Min: 0, Max: quorum.KRaftLevel},
-		{Name: metadata.FeatureMetadataVersion, Min: metadata.MinMetadataVersion, Max: metadata.MaxMetadataVersion},
-		{Name: metadata.FeatureEligibleLeaderReplicas, Min: 0, Max: 1},
-	}
-}
 
 func (n *Node) limits() server.Limits {
 	return server.Limits{
@@ -65,7 +55,7 @@ func connectionLimits(net config.Network) server.ConnectionLimits {
 	return limits
 }
 
-func (n *Node) controllerConfig() controller.Config {
+func (n *Node) controllerConfig(first []metadata.FeatureLevelRecord) controller.Config {
 	defaults := n.topicConfig("", nil)
 	c := controller.Config{
 		NumPartitions:            n.cfg.Topics.Partitions,
@@ -76,8 +66,12 @@ func (n *Node) controllerConfig() controller.Config {
 		ReviveIntervalMs:         n.cfg.Balance.UncleanMs,
 		TopicDeletionDisabled:    !n.cfg.Requests.DeleteTopicEnabled,
 		InternalFactors:          map[string]int16{group.Topic: n.cfg.Groups.ReplicationFactor, znode.Topic: n.cfg.Groups.ReplicationFactor},
-		InitialMetadataVersion:   metadata.MaxMetadataVersion,
-		InitialFeatures:          []metadata.FeatureLevelRecord{{Name: metadata.FeatureEligibleLeaderReplicas, FeatureLevel: 1}},
+		InitialFeatures:          first,
+	}
+	for _, f := range first {
+		if f.Name == metadata.FeatureMetadataVersion {
+			c.InitialMetadataVersion = f.FeatureLevel
+		}
 	}
 	if n.cfg.Balance.Auto {
 		c.BalanceIntervalMs = n.cfg.Balance.CheckSeconds * 1000
@@ -126,7 +120,9 @@ func (n *Node) uplinkOptions(clusterID string) uplink.Options {
 		Rack:   racked,
 		NodeID: n.cfg.ID, ClusterID: clusterID, PreviousEpoch: n.store.PreviousBrokerEpoch(),
 		Call: n.beats.Call, Admin: n.admin.Call,
+		Features:       Features(),
 		Caught:         func() int64 { return n.loader.Image().Offset },
+		Levels:         func() metadata.Features { return n.loader.Image().Features },
 		OnEpoch:        n.registered,
 		AutoPartitions: n.cfg.Topics.AutoPartitions, AutoReplicationFactor: n.cfg.Topics.AutoReplicationFactor,
 		Offline: func() []kafka.DirID {
@@ -146,9 +142,6 @@ func (n *Node) uplinkOptions(clusterID string) uplink.Options {
 		if d.Online() {
 			o.Dirs = append(o.Dirs, d.ID())
 		}
-	}
-	for _, f := range features() {
-		o.Features = append(o.Features, uplink.Feature{Name: f.Name, Min: f.Min, Max: f.Max})
 	}
 	for _, l := range n.listeners {
 		if l.purpose == forKafka && !l.Controller {
@@ -171,12 +164,15 @@ func (n *Node) apiOptions(clusterID string) api.Options {
 		Image: n.loader.Image, Replicas: n.replicas, Groups: n.groups, Store: n.store, Uplink: n.uplink, Local: n.local, Disconnected: disconnected,
 		Quorum: n.quorum, Config: n.settings.now.Load, Telemetry: n.telemetry, LogLevel: n.o.LogLevel,
 	}
+	if n.controller != nil {
+		owners.NextNodeID = n.controller.NextNodeID
+	}
 	if n.zookeeper != nil {
 		owners.Passed, owners.TreeOffsets, owners.PassedOffsets = n.zookeeper.Passed, n.zookeeper.Offsets, n.zookeeper.PassedOffsets
 	}
 	return api.Options{
 		Owners: owners,
-		NodeID: n.cfg.ID, ClusterID: clusterID, Features: features(),
+		NodeID: n.cfg.ID, ClusterID: clusterID, Features: Features(),
 		Offsets:           n.cfg.Groups,
 		AutoCreateTopics:  n.cfg.Topics.AutoCreate,
 		FetchMaxBytes:     int(n.cfg.Requests.FetchMaxBytes),
