@@ -9,7 +9,7 @@ if [ -n "${MOLDAU_BIN:-}" ]; then
 fi
 if [ -f "$here/../cmd/moldau/main.go" ] && command -v go >/dev/null; then
     # Not `go run`: that would stay between this process and the node and keep signals from it.
-    (cd "$here/.." && go build -o bin/moldau ./cmd/moldau)
+    (cd "$here/.." && CGO_ENABLED=0 go build -o bin/moldau ./cmd/moldau)
     exec "$here/moldau" "$@"
 fi
 for binary in "$here/moldau" "$here/../moldau"; do

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -64,7 +65,7 @@ func (a *app) clientsCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&nodes, "http", []string{defaultHTTP}, "the http.listeners of the nodes to ask, as `host:port,…`")
+	flags.StringSliceVar(&nodes, "http", []string{defaultHTTP}, "the http.listeners of the nodes to ask, as `host:port,...`")
 	flags.BoolVar(&old, "old", false, "only clients that Apache Kafka 4 would turn away, or whose records are converted")
 	flags.StringVar(&c.output, "output", "text", "how results look: `text or json`")
 	return cmd
@@ -97,13 +98,22 @@ func askClients(ctx context.Context, node string) ([]seenClient, error) {
 	if err != nil {
 		return nil, &failure{exitUsage, fmt.Errorf("--http %s: want host:port", node)}
 	}
+	away := func(why string) error {
+		return &failure{exitUnreachable, fmt.Errorf("ask %s for its clients: %s\nGive --http the address that the node's http.listeners names", address, why)}
+	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, &failure{exitUnreachable, fmt.Errorf("ask %s for its clients: %w\nGive --http the address that the node's http.listeners names", address, err)}
+	var way *url.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, away("took the connection and then did not answer")
+	case errors.As(err, &way):
+		return nil, away(reason(way.Err))
+	case err != nil:
+		return nil, away(err.Error())
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask %s for its clients: %s", address, resp.Status)
+		return nil, away("it answers " + resp.Status + ", which no node of this version does")
 	}
 	var seen []seenClient
 	if err := json.NewDecoder(resp.Body).Decode(&seen); err != nil {

@@ -228,7 +228,7 @@ func orNullText(s *string) string {
 func (cl *client) entityNames(ctx context.Context, entity configEntity) ([]string, error) {
 	if entity.named {
 		if entity.of != kmsg.ConfigResourceTypeTopic {
-			return []string{entity.name}, nil
+			return []string{entity.name}, cl.isUp(ctx, entity)
 		}
 		all, err := cl.admin.ListTopicsWithInternal(ctx)
 		if err == nil && !all.Has(entity.name) {
@@ -266,6 +266,22 @@ func (cl *client) entityNames(ctx context.Context, entity configEntity) ([]strin
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// isUp refuses a broker that is not there to be asked, and takes all else.
+func (cl *client) isUp(ctx context.Context, entity configEntity) error {
+	if entity.name == "" || entity.of != kmsg.ConfigResourceTypeBroker && entity.of != kmsg.ConfigResourceTypeBrokerLogger {
+		return nil
+	}
+	brokers, err := cl.admin.ListBrokers(ctx)
+	if err != nil {
+		return err
+	}
+	known := brokers.NodeIDs()
+	if !slices.ContainsFunc(known, func(id int32) bool { return strconv.Itoa(int(id)) == entity.name }) {
+		return fmt.Errorf("broker %s does not exist or is not up; there are %s", entity.name, ids(known))
+	}
+	return nil
 }
 
 // describeConfig asks for the settings of one entity: all of them, or those that were set for it.
@@ -343,6 +359,9 @@ func (a *app) alterConfigs(ctx context.Context, cl *client, c *clusterFlags, f c
 	changes := configChanges(set, deleted)
 	if len(changes) == 0 {
 		return &failure{exitUsage, errors.New("--alter needs --add-config, --add-config-file or --delete-config")}
+	}
+	if err := cl.isUp(ctx, entity); err != nil {
+		return err
 	}
 	if err := cl.areSet(ctx, entity, deleted); err != nil {
 		return err

@@ -97,6 +97,8 @@ func (f *consumeFlags) check(flags *pflag.FlagSet) error {
 		bad = "--offset goes with --partition"
 	case f.offset != "" && f.fromBeginning:
 		bad = "--from-beginning and --offset exclude each other"
+	case f.maxMessages < -1:
+		bad = fmt.Sprintf("--max-messages %d: want a number from 0, or -1 for all that come", f.maxMessages)
 	case f.partition >= 0 && f.group != "":
 		bad = "--group and --partition exclude each other: a group deals out partitions by itself"
 	}
@@ -169,6 +171,9 @@ func (a *app) consume(ctx context.Context, c *clusterFlags, f consumeFlags) erro
 				return err
 			}
 		}
+		a.stream(cl)
+		ctx, release := a.whileRead(ctx)
+		defer release()
 		return a.printRecords(ctx, cl, f, group != "", out, write)
 	}, opts...)
 }
@@ -236,7 +241,7 @@ func (cl *client) partitionExists(ctx context.Context, topic string, partition i
 	}
 	t := all[topic]
 	if t.Err != nil {
-		return fmt.Errorf("topic %s: %w", topic, t.Err)
+		return noSuchTopic(topic, t.Err)
 	}
 	if _, ok := t.Partitions[partition]; !ok {
 		return fmt.Errorf("topic %s has no partition %d, it has 0 to %d", topic, partition, len(t.Partitions)-1)
@@ -262,7 +267,7 @@ func (a *app) printRecords(ctx context.Context, cl *client, f consumeFlags, comm
 		cancel()
 		for _, e := range fetches.Errors() {
 			if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
-				return errors.Join(out.Flush(), fmt.Errorf("read %s-%d: %w", e.Topic, e.Partition, e.Err))
+				return errors.Join(out.Flush(), unread(e))
 			}
 		}
 		records := fetches.Records()

@@ -116,6 +116,7 @@ func (a *app) produce(ctx context.Context, c *clusterFlags, f produceFlags) erro
 		return err
 	}
 	return a.on(ctx, c, func(ctx context.Context, cl *client) error {
+		a.stream(cl)
 		p := &consoleProducer{app: a, client: cl, flags: f, json: c.json()}
 		return p.run(ctx, reader)
 	}, kgo.DefaultProduceTopic(f.topic), kgo.RecordPartitioner(partitioner), kgo.AllowAutoTopicCreation())
@@ -182,6 +183,9 @@ func (p *consoleProducer) run(ctx context.Context, reader *lineReader) error {
 		err := p.first
 		if errors.Is(err, kerr.UnknownTopicOrPartition) {
 			err = fmt.Errorf("topic %s does not exist and is not created by itself; `moldau topics --create --topic %s` creates it: %w", p.flags.topic, p.flags.topic, err)
+		}
+		if errors.Is(err, kerr.UnknownTopicID) {
+			err = deleted(p.flags.topic, "written", err)
 		}
 		return fmt.Errorf("%d records were not written: %w", p.failed, err)
 	}

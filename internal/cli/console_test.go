@@ -125,7 +125,9 @@ func TestConsoleProducerAndConsumer(t *testing.T) {
 	c.fails(t, exitConfig, "compression.type=lz5", "console-producer", "--topic", "t", "--compression-codec", "lz5")
 	c.fails(t, exitUsage, "want default or round-robin", "console-producer", "--topic", "t", "--partitioner", "x")
 	c.fails(t, exitUsage, "pares.key", "console-producer", "--topic", "t", "--property", "pares.key=true")
-	c.fails(t, exitUsage, "invalid argument", "console-producer", "--topic", "t", "--timeout", "soon")
+	c.fails(t, exitUsage, "--timeout soon: want a whole number\n", "console-producer", "--topic", "t", "--timeout", "soon")
+	c.fails(t, exitUsage, "--max-messages 99999999999999999999: that number is out of range\n", "console-consumer", "--topic", "t", "--max-messages", "99999999999999999999")
+	c.fails(t, exitUsage, "--max-messages -4: want a number from 0", "console-consumer", "--topic", "t", "--max-messages", "-4")
 	if code, _, errs := c.run("x\n", "console-producer", "--topic", "t", "--partition", "7"); code != exitFailure || !strings.Contains(errs, "1 records were not written: partition 7 of topic t") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}

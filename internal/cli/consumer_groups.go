@@ -48,7 +48,7 @@ func (a *app) consumerGroupsCommand() *cobra.Command {
 	flags.Bool("delete", false, "delete groups without members")
 	flags.Bool("delete-offsets", false, "delete a group's offsets for topics")
 	flags.StringVar(&f.fromZooKeeper, "migrate-from-zookeeper", "", "show the offsets of a `group` whose consumers keep them in ZooKeeper, and with --execute copy them to where all others do")
-	flags.StringVar(&f.toZooKeeper, "migrate-to-zookeeper", "", "the other way round")
+	flags.StringVar(&f.toZooKeeper, "migrate-to-zookeeper", "", "the other way round, for this `group`")
 	flags.StringArrayVar(&f.groups, "group", nil, "the `group`; may be repeated")
 	flags.BoolVar(&f.allGroups, "all-groups", false, "every group")
 	flags.StringArrayVar(&f.topics, "topic", nil, "the `topic`, or topic:0,1 for some partitions; may be repeated")
@@ -111,13 +111,16 @@ func (a *app) validateRegex(c *clusterFlags, expression string) error {
 	if errors.As(err, &fault) {
 		v.Fault = string(fault.Code)
 	}
-	return a.result(c, v, func(w io.Writer) {
+	if told := a.result(c, v, func(w io.Writer) {
 		if v.Valid {
 			fmt.Fprintf(w, "The regular expression `%s` is valid.\n", expression)
 		} else {
 			fmt.Fprintf(w, "The regular expression `%s` is invalid: %s.\n", expression, v.Fault)
 		}
-	})
+	}); told != nil || err == nil {
+		return told
+	}
+	return fmt.Errorf("--validate-regex: %w", err)
 }
 
 var resetScenarios = []string{"to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime", "by-duration", "from-file"}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +32,7 @@ func (a *app) deleteRecordsCommand() *cobra.Command {
 		}
 		offsets, err := readOffsetFile(file)
 		if err != nil {
-			return &failure{exitUsage, fmt.Errorf("--offset-json-file %s: %w", file, err)}
+			return &failure{exitUsage, ofFile("offset-json-file", file, err)}
 		}
 		return a.on(cmd.Context(), c, func(ctx context.Context, cl *client) error { return a.deleteRecords(ctx, cl, c, offsets) })
 	}
@@ -54,7 +53,7 @@ func readOffsetFile(file string) (kadm.Offsets, error) {
 			Offset    *int64  `json:"offset"`
 		} `json:"partitions"`
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
+	if err := parseJSON(text, &doc, `{"partitions": [{"topic": "orders", "partition": 0, "offset": 100}], "version": 1}`); err != nil {
 		return nil, err
 	}
 	if doc.Version != nil && *doc.Version != 1 {

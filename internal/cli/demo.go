@@ -45,6 +45,9 @@ Without --dir the records are gone when the demo ends.`,
 			if d.port < 1 || d.port+100*d.nodes > 65535 {
 				return &failure{exitUsage, fmt.Errorf("--port %d: there is no room for %d nodes, a hundred ports apart, below 65536", d.port, d.nodes)}
 			}
+			if more := d.lives(); more > d.nodes {
+				return &failure{exitUsage, fmt.Errorf("%s has the records of %d nodes, and a part of a cluster may wait for the rest: add --nodes %d", d.dir, more, more)}
+			}
 			return a.demo(cmd.Context(), d)
 		},
 	}
@@ -54,7 +57,21 @@ Without --dir the records are gone when the demo ends.`,
 	return cmd
 }
 
+// lives is how many nodes an earlier demo has left in --dir.
+func (d demo) lives() int {
+	for n := maxDemoNodes; n > 0 && d.dir != ""; n-- {
+		if _, err := os.Stat(filepath.Join(d.dir, strconv.Itoa(n), metaProperties)); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
 func (a *app) demo(ctx context.Context, d demo) (err error) {
+	again := fmt.Sprintf("moldau demo --nodes %d", d.nodes)
+	if d.dir != "" {
+		again += " --dir " + d.dir
+	}
 	if d.dir == "" {
 		if d.dir, err = os.MkdirTemp("", "moldau-demo-"); err != nil {
 			return err
@@ -77,15 +94,15 @@ func (a *app) demo(ctx context.Context, d demo) (err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	started, err := a.start(ctx, cancel, all, log.Logger)
+	started, err := a.start(ctx, all, log.Logger)
 	if err != nil || !started {
 		if listening(err) != nil {
-			err = fmt.Errorf("%w\nTo use other ports:\n    moldau demo --nodes %d --port %d", err, d.nodes, d.port%10000+10000)
+			err = fmt.Errorf("%w\nTo use other ports:\n    %s --port %d", err, again, awayFrom(int32(d.port)))
 		}
 		return err
 	}
 	fmt.Fprint(a.stdout, d.screen(all.nodes, a.program))
-	return a.attend(ctx, cancel, all, log.Logger)
+	return a.attend(ctx, all, log.Logger)
 }
 
 func (d demo) address(id, offset int) string {

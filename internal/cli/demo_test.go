@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"moldau/test/harness"
 )
 
 // demoPort finds a port from which a demo of three nodes finds all the others free.
@@ -16,22 +18,15 @@ func demoPort(t *testing.T) int {
 	t.Helper()
 search:
 	for range 50 {
-		first, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		first.Close()
-		port := first.Addr().(*net.TCPAddr).Port
-		if port > 65000 {
+		port, ok := harness.HoldPort(t, 0)
+		if !ok || port > 65000 {
 			continue
 		}
 		for node := range 3 {
 			for offset := range 3 {
-				l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+100*node+offset)))
-				if err != nil {
+				if _, ok := harness.HoldPort(t, port+100*node+offset); !ok && node+offset > 0 {
 					continue search
 				}
-				l.Close()
 			}
 		}
 		return port
@@ -89,5 +84,39 @@ func TestDemo(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, strconv.Itoa(id+1), "meta.properties")); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestDemoRefusals: what is in the way of a demo is told with what to type against it, --dir included.
+func TestDemoRefusals(t *testing.T) {
+	dir := t.TempDir()
+	try := func(want int, args ...string) string {
+		t.Helper()
+		var out, errs output
+		a := &app{program: "moldau", stdin: strings.NewReader(""), stdout: &out, stderr: &errs, signals: make(chan os.Signal)}
+		if code := a.run(append([]string{"demo", "--dir", dir}, args...)); code != want {
+			t.Errorf("exit code %d of demo %v\n%s%s", code, args, out.String(), errs.String())
+		}
+		return errs.String()
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := taken.Addr().(*net.TCPAddr).Port
+	says := try(exitBind, "--nodes", "2", "--port", strconv.Itoa(port-100)) // the second broker's
+	suggested := fmt.Sprintf("moldau demo --nodes 2 --dir %s --port ", dir)
+	if !strings.Contains(says, suggested) || strings.Contains(says, suggested+strconv.Itoa(port-100)+"\n") {
+		t.Errorf("a port is taken:\n%s", says)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "5"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "5", metaProperties), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if says := try(exitUsage, "--nodes", "3"); !strings.Contains(says, "add --nodes 5") {
+		t.Errorf("two of five nodes are left out:\n%s", says)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,8 @@ type dialed struct {
 	mu       sync.Mutex
 	failed   map[string]error // the last failure by address; taken out when a later try succeeds
 	answered map[string]bool  // addresses that took a connection
+	told     io.Writer        // where failures are told as they come; nil: only explain tells
+	telling  map[string]bool  // addresses whose failure was told, until they take a connection
 }
 
 func (d *dialed) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -33,14 +36,43 @@ func (d *dialed) dial(ctx context.Context, network, address string) (net.Conn, e
 		d.failed, d.answered = make(map[string]error), make(map[string]bool)
 	}
 	if err != nil {
-		if ctx.Err() == nil || d.failed[address] == nil {
+		// A try that the caller cut off says nothing that an earlier one has not said. The dialer sees a deadline before ctx does.
+		deadline, ok := ctx.Deadline()
+		cut := ctx.Err() != nil || ok && !time.Now().Before(deadline)
+		if !cut || d.failed[address] == nil && !d.answered[address] {
 			d.failed[address] = err
+		}
+		if !cut {
+			d.tellLocked(address)
 		}
 		return nil, err
 	}
 	delete(d.failed, address)
+	delete(d.telling, address)
 	d.answered[address] = true
 	return conn, nil
+}
+
+// tell has failures told as they come, for work that has no end at which they could be.
+func (d *dialed) tell(w io.Writer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.told, d.telling = w, make(map[string]bool)
+	for _, address := range sortedKeys(d.failed) {
+		d.tellLocked(address)
+	}
+}
+
+func (d *dialed) tellLocked(address string) {
+	if d.told == nil || d.telling[address] {
+		return
+	}
+	d.telling[address] = true
+	who := ""
+	if !slices.Contains(d.seeds, address) {
+		who = ", which the cluster advertises"
+	}
+	fmt.Fprintf(d.told, "moldau: warning: cannot reach %s%s: %s; trying again\n", address, who, reason(d.failed[address]))
 }
 
 // explain turns an error that comes from the way to the cluster into one that says which address was tried, what
@@ -88,6 +120,8 @@ func reason(err error) string {
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "no such host"
+	case dns != nil:
+		return "its name cannot be looked up: " + dns.Err
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused: nothing listens on that port"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
@@ -101,7 +135,7 @@ func reason(err error) string {
 // silence is what a program that took the connection did instead of answering.
 func silence(err error) string {
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return "took the connection and then did not answer: not Kafka, or a broker that hangs"
 	case strings.Contains(err.Error(), "invalid large response size"):
 		return "answered, but not as Kafka does: a web server, or a listener that wants TLS"

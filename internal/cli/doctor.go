@@ -2,15 +2,21 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/storage"
 	"moldau/internal/vfs"
 )
 
@@ -78,12 +84,17 @@ func (d *doctor) add(level, what, advice string) {
 // wantFiles is how many open files a node of some thousand partitions and connections is at ease with.
 const wantFiles = 65536
 
+// moreFiles is how a node is allowed so many.
+func moreFiles() string {
+	return fmt.Sprintf("`ulimit -n %d` before the start, or LimitNOFILE=%[1]d in the unit of systemd", wantFiles)
+}
+
 func (d *doctor) limits() {
 	n, ok := openFilesLimit()
 	switch {
 	case !ok:
 	case n < wantFiles:
-		d.add("warning", fmt.Sprintf("this shell allows %d open files to a process", n), fmt.Sprintf("`ulimit -n %d` before the start, or LimitNOFILE=%d in the unit of systemd", wantFiles, wantFiles))
+		d.add("warning", fmt.Sprintf("this shell allows %d open files to a process", n), moreFiles())
 	default:
 		d.add("ok", fmt.Sprintf("open files: %d allowed", n), "")
 	}
@@ -112,6 +123,46 @@ func (d *doctor) config(a *app, file string) {
 			continue
 		}
 		d.space("log.dirs: "+dir, usage.Free, usage.Total)
+		took, err := syncTime(disk, filepath.Join(dir, ".doctor"))
+		d.syncs("log.dirs: "+dir, took, err)
+	}
+}
+
+// maxSync is how long a disk may take to keep 4 KiB before who waits for acks=all feels it.
+const maxSync = 20 * time.Millisecond
+
+// syncTime is the time that a disk takes to keep 4 KiB, the middle one of five tries, in a file that goes again.
+func syncTime(disk vfs.FS, path string) (time.Duration, error) {
+	f, err := disk.Open(path, vfs.Create|vfs.Truncate)
+	if err != nil {
+		return 0, err
+	}
+	var took []time.Duration
+	for i := range 5 {
+		start := time.Now()
+		if _, err = f.WriteAt(make([]byte, 4096), int64(i)*4096); err == nil {
+			err = f.Sync()
+		}
+		if err != nil {
+			break
+		}
+		took = append(took, time.Since(start))
+	}
+	if err = errors.Join(err, f.Close(), disk.Remove(path)); err != nil {
+		return 0, err
+	}
+	slices.Sort(took)
+	return took[len(took)/2], nil
+}
+
+func (d *doctor) syncs(what string, took time.Duration, err error) {
+	switch {
+	case err != nil:
+		d.add("error", fmt.Sprintf("%s: cannot be written: %v", what, err), "let the user who runs the node write there, or look at the disk and the kernel's log")
+	case took > maxSync:
+		d.add("warning", fmt.Sprintf("%s: keeping 4 KiB takes %v, which everybody waits for who asks for acks=all", what, took.Round(time.Millisecond)), "take a faster disk, or one that nobody else keeps busy")
+	default:
+		d.add("ok", fmt.Sprintf("%s: keeping 4 KiB takes %v", what, took.Round(10*time.Microsecond)), "")
 	}
 }
 
@@ -120,8 +171,11 @@ func (d *doctor) space(what string, free, total int64) {
 	if total <= 0 || free < 0 {
 		return
 	}
-	text := fmt.Sprintf("%s: %.1f of %.1f GiB are free", what, float64(free)/(1<<30), float64(total)/(1<<30))
-	switch {
+	text := fmt.Sprintf("%s: %s of %s are free", what, byteText(free), byteText(total))
+	switch floor := storage.FloorBytes(total); {
+	case free < floor:
+		d.add("error", fmt.Sprintf("%s, less than the %s below which a node refuses writes", text, byteText(floor)),
+			"make room: lower retention.ms or retention.bytes of the largest topics (`moldau log-dirs --describe`), or enlarge the disk; writes are taken again by themselves")
 	case free < total/50:
 		d.add("error", text, "make room now: lower retention.ms or retention.bytes of the largest topics (`moldau log-dirs --describe`), or enlarge the disk")
 	case free < total/10:
@@ -169,16 +223,37 @@ func (d *doctor) cluster(ctx context.Context, cl *client) error {
 	return nil
 }
 
-// reach dials an address as a client would.
+// reach dials an address as a client would, and asks what every client asks first.
 func (d *doctor) reach(ctx context.Context, cl *client, address, who, advice string) {
 	start := time.Now()
-	conn, err := (&net.Dialer{Timeout: cl.dialed.timeout}).DialContext(ctx, "tcp", address)
-	if err != nil {
-		d.add("error", fmt.Sprintf("%s (%s): %s", address, who, reason(err)), advice)
+	if fault := cl.unanswered(ctx, address); fault != "" {
+		d.add("error", fmt.Sprintf("%s (%s): %s", address, who, fault), advice)
 		return
 	}
-	conn.Close()
-	d.add("ok", fmt.Sprintf("%s (%s) takes connections, in %v", address, who, time.Since(start).Round(10*time.Microsecond)), "")
+	d.add("ok", fmt.Sprintf("%s (%s) answers, in %v", address, who, time.Since(start).Round(10*time.Microsecond)), "")
+}
+
+// unanswered says what is wrong at an address; "" if it answers as Kafka does.
+func (cl *client) unanswered(ctx context.Context, address string) string {
+	way := &dialed{seeds: []string{address}, timeout: cl.dialed.timeout}
+	one, err := kgo.NewClient(slices.Concat(cl.config.opts,
+		[]kgo.Opt{kgo.ClientID("moldau"), kgo.DisableClientMetrics(), kgo.SeedBrokers(address), kgo.Dialer(way.dial)})...)
+	if err != nil {
+		return err.Error()
+	}
+	defer one.Close()
+	ctx, cancel := context.WithTimeout(ctx, cl.config.requestTimeout)
+	defer cancel()
+	_, err = one.SeedBrokers()[0].Request(ctx, kmsg.NewPtrApiVersionsRequest())
+	way.mu.Lock()
+	defer way.mu.Unlock()
+	switch {
+	case err == nil:
+		return ""
+	case way.failed[address] != nil:
+		return reason(way.failed[address])
+	}
+	return silence(err)
 }
 
 func (d *doctor) partitions(ctx context.Context, cl *client) error {
@@ -187,7 +262,7 @@ func (d *doctor) partitions(ctx context.Context, cl *client) error {
 		return err
 	}
 	topics, err := cl.describe(ctx, names, 2000, false)
-	if err != nil {
+	if err != nil && !errors.Is(err, errNoController) { // clock tells
 		return err
 	}
 	count, offline, behind, few := 0, 0, 0, 0
@@ -227,6 +302,10 @@ const maxSkew = 5 * time.Second
 func (d *doctor) clock(ctx context.Context, cl *client) {
 	before := time.Now()
 	q, err := cl.quorum().state(ctx)
+	if errors.Is(err, errNoController) {
+		d.add("error", "no controller is active, or it does not answer: nothing can be created or changed, and no leader replaced",
+			"start controllers until a majority runs, and see their logs; `moldau metadata-quorum describe --status --bootstrap-controller host:port,...` asks them")
+	}
 	if err != nil {
 		return
 	}

@@ -154,9 +154,22 @@ func (a *app) drain(ctx context.Context, cl *client, c *clusterFlags, f drainFla
 	}
 	if !c.json() {
 		fmt.Fprintf(a.stdout, "Broker %d has no replicas left.\n", f.node)
+		if directory, votes := cl.vote(ctx, f.node); votes {
+			fmt.Fprintf(a.stderr, "It has a vote on the metadata, which would be missed. To take that:\n    moldau metadata-quorum remove-controller --controller-id %d --controller-directory-id %s\n", f.node, directory)
+		}
 		fmt.Fprintf(a.stderr, "To take it out: stop it, then\n    moldau cluster unregister --id %d\n", f.node)
 	}
 	return nil
+}
+
+// vote is the directory id with which a node votes on the metadata, if it does and others do too.
+func (cl *client) vote(ctx context.Context, node int32) (directory string, votes bool) {
+	s, err := cl.quorum().state(ctx)
+	at := slices.IndexFunc(s.Voters, func(v quorumReplica) bool { return v.ID == node })
+	if err != nil || at < 0 || len(s.Voters) < 2 {
+		return "", false
+	}
+	return s.Voters[at].Directory, true
 }
 
 // planDrain plans from what the cluster looks like now.

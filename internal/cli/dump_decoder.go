@@ -29,6 +29,11 @@ func (f *decoderFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.valueClass, "value-decoder-class", "", "the `class` of values: the same")
 }
 
+// ofInternalLog tells whether records are shown as JSON.
+func (f *decoderFlags) ofInternalLog() bool {
+	return f.offsets || f.transactions || f.shareState || f.metadata
+}
+
 // chosen is the decoder that the flags ask for; when there are several the first of Kafka's order wins. some says that one
 // was asked for at all.
 func (f *decoderFlags) chosen() (decode dumpDecoder, some bool, err error) {

@@ -46,7 +46,7 @@ func (d *dump) index(path string) error {
 		return err
 	}
 	if len(entries) == 0 {
-		fmt.Fprintf(d.out, "%s is empty.\n", path)
+		d.say("%s is empty.\n", path)
 		return nil
 	}
 	previous := int64(-1)
@@ -66,12 +66,16 @@ func (d *dump) index(path string) error {
 		if last != offset {
 			d.fault("Mismatches in %s: index offset: %d, log offset: %d", path, offset, last)
 		}
-		if !d.verifyOnly {
+		switch {
+		case d.verifyOnly:
+		case d.json:
+			d.thing("index", object{{"offset", offset}, {"position", position}})
+		default:
 			fmt.Fprintf(d.out, "offset: %d position: %d\n", offset, position)
 		}
 	}
 	if d.sanityOnly {
-		fmt.Fprintf(d.out, "%s passed sanity check.\n", path)
+		d.passed()
 	}
 	return nil
 }
@@ -121,14 +125,18 @@ func (d *dump) timeIndex(path string) error {
 			case timestamp <= previous:
 				d.fault("Found out of order timestamp in %s: index timestamp: %d, previously indexed timestamp: %d", path, timestamp, previous)
 			}
-			if !d.verifyOnly {
+			switch {
+			case d.verifyOnly:
+			case d.json:
+				d.thing("timeindex", object{{"timestamp", timestamp}, {"offset", offset}})
+			default:
 				fmt.Fprintf(d.out, "timestamp: %d offset: %d\n", timestamp, offset)
 			}
 		}
 		previous = timestamp
 	}
 	if d.sanityOnly {
-		fmt.Fprintf(d.out, "%s passed sanity check.\n", path)
+		d.passed()
 	}
 	return nil
 }
@@ -152,13 +160,27 @@ func (d *dump) snapshot(path string) error {
 		return fmt.Errorf("%d bytes do not hold %d producers", len(b), be.Uint32(b[6:]))
 	}
 	for e := range slices.Chunk(b[header:], width) {
+		producer, epoch, coordinator := int64(be.Uint64(e)), int16(be.Uint16(e[8:])), int32(be.Uint32(e[34:]))
+		transaction, timestamp := int64(be.Uint64(e[38:])), int64(be.Uint64(e[26:]))
+		sequence, last, delta := int32(be.Uint32(e[10:])), int64(be.Uint64(e[14:])), int32(be.Uint32(e[22:]))
+		if d.json {
+			members := object{{"producerId", producer}, {"producerEpoch", int64(epoch)}, {"coordinatorEpoch", int64(coordinator)},
+				{"currentTxnFirstOffset", nil}, {"lastTimestamp", timestamp}}
+			if transaction >= 0 {
+				members[3].value = transaction
+			}
+			if last >= 0 {
+				members = append(members, member{"firstSequence", int64(firstSequence(sequence, delta))}, member{"lastSequence", int64(sequence)},
+					member{"lastOffset", last}, member{"offsetDelta", int64(delta)})
+			}
+			d.thing("producer", members)
+			continue
+		}
 		fmt.Fprintf(d.out, "producerId: %d producerEpoch: %d coordinatorEpoch: %d currentTxnFirstOffset: %s lastTimestamp: %d ",
-			int64(be.Uint64(e)), int16(be.Uint16(e[8:])), int32(be.Uint32(e[34:])), optional(int64(be.Uint64(e[38:]))), int64(be.Uint64(e[26:])))
-		last, delta := int64(be.Uint64(e[14:])), int32(be.Uint32(e[22:]))
+			producer, epoch, coordinator, optional(transaction), timestamp)
 		if last >= 0 {
-			sequence := int32(be.Uint32(e[10:]))
 			fmt.Fprintf(d.out, "firstSequence: %d lastSequence: %d lastOffset: %d offsetDelta: %d timestamp: %d",
-				firstSequence(sequence, delta), sequence, last, delta, int64(be.Uint64(e[26:])))
+				firstSequence(sequence, delta), sequence, last, delta, timestamp)
 		}
 		fmt.Fprintln(d.out)
 	}
@@ -184,8 +206,13 @@ func (d *dump) txnIndex(path string) error {
 	}
 	be := binary.BigEndian
 	for ; len(b) >= width; b = b[width:] {
-		fmt.Fprintf(d.out, "version: %d producerId: %d firstOffset: %d lastOffset: %d lastStableOffset: %d\n",
-			int16(be.Uint16(b)), int64(be.Uint64(b[2:])), int64(be.Uint64(b[10:])), int64(be.Uint64(b[18:])), int64(be.Uint64(b[26:])))
+		version, producer := int16(be.Uint16(b)), int64(be.Uint64(b[2:]))
+		first, last, stable := int64(be.Uint64(b[10:])), int64(be.Uint64(b[18:])), int64(be.Uint64(b[26:]))
+		if d.json {
+			d.thing("abortedTransaction", object{{"version", int64(version)}, {"producerId", producer}, {"firstOffset", first}, {"lastOffset", last}, {"lastStableOffset", stable}})
+			continue
+		}
+		fmt.Fprintf(d.out, "version: %d producerId: %d firstOffset: %d lastOffset: %d lastStableOffset: %d\n", version, producer, first, last, stable)
 	}
 	if len(b) > 0 {
 		return fmt.Errorf("%d bytes at the end are no entry", len(b))

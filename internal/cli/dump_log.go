@@ -44,6 +44,7 @@ func (a *app) dumpLogCommand() *cobra.Command {
 	flags.BoolVar(&f.sanityOnly, "index-sanity-check", false, "check indexes as a broker does when it starts")
 	flags.BoolVar(&f.skipMetadata, "skip-record-metadata", false, "print of records only keys and values")
 	flags.Int64Var(&f.maxBytes, "max-bytes", 1<<63-1, "stop after so many `bytes` of a log")
+	output := flags.String("output", "text", "how results look: `text or json`, which is an object a line")
 	flags.IntVar(&f.maxMessage, "max-message-size", 5<<20, "how many `bytes` a batch may have that an index points at")
 	flags.Lookup("max-bytes").DefValue = "0"
 	f.add(flags)
@@ -51,15 +52,18 @@ func (a *app) dumpLogCommand() *cobra.Command {
 		if f.files == "" {
 			return &failure{exitUsage, errors.New("--files is required")}
 		}
+		if *output != "text" && *output != "json" {
+			return &failure{exitUsage, fmt.Errorf("--output %s: want text or json", *output)}
+		}
 		decode, asked, err := f.chosen()
 		if err != nil {
 			return &failure{exitUsage, err}
 		}
 		f.print = f.print || asked
 		out := bufio.NewWriterSize(a.stdout, 64<<10)
-		d := &dump{dumpFlags: f, decode: decode, out: out}
+		d := &dump{dumpFlags: f, decode: decode, out: out, json: *output == "json"}
 		if !a.terminal { // else one sees how far it is
-			d.shown = a.progress(false, "dumped", logBytes(f.files), byteUnit)
+			d.shown = a.progress(d.json, "dumped", logBytes(f.files), byteUnit)
 			defer d.shown.done()
 		}
 		for file := range strings.SplitSeq(f.files, ",") {
@@ -75,6 +79,8 @@ type dump struct {
 	dumpFlags
 	decode dumpDecoder
 	out    io.Writer
+	json   bool
+	path   string    // of the file that is shown
 	shown  *progress // counts the bytes of logs
 	faults []string
 }
@@ -91,7 +97,8 @@ func logBytes(files string) (total int64) {
 }
 
 func (d *dump) file(path string) error {
-	fmt.Fprintf(d.out, "Dumping %s\n", path)
+	d.path = path
+	d.say("Dumping %s\n", path)
 	do := map[string]func(string) error{
 		".log": d.log, ".checkpoint": d.log, ".index": d.index, ".timeindex": d.timeIndex, ".snapshot": d.snapshot, ".txnindex": d.txnIndex,
 	}[filepath.Ext(path)]
@@ -99,7 +106,7 @@ func (d *dump) file(path string) error {
 		return &failure{exitUsage, fmt.Errorf("%s: not a file that can be shown: want .log, .index, .timeindex, .snapshot, .txnindex or .checkpoint", path)}
 	}
 	if err := do(path); err != nil {
-		return &failure{exitData, fmt.Errorf("%s: %w", path, err)}
+		return &failure{exitData, fmt.Errorf("%s: %w", path, bare(err, path))}
 	}
 	return nil
 }
@@ -166,13 +173,17 @@ func (d *dump) log(path string) error {
 	name := filepath.Base(path)
 	var base, epoch int64
 	if _, err := fmt.Sscanf(name, "%d.log", &base); err == nil {
-		fmt.Fprintf(d.out, "Log starting offset: %d\n", base)
+		d.say("Log starting offset: %d\n", base)
 	} else if _, err := fmt.Sscanf(name, "%d-%d.checkpoint", &base, &epoch); err == nil {
-		fmt.Fprintf(d.out, "Snapshot end offset: %d, epoch: %d\n", base, epoch)
+		d.say("Snapshot end offset: %d, epoch: %d\n", base, epoch)
 	}
 	last := int64(-1)
 	rest, err := batches(path, 0, d.maxBytes, func(b batch.Batch, position int64) error {
-		d.batch(b, position)
+		if d.json {
+			d.batchJSON(b, position)
+		} else {
+			d.batch(b, position)
+		}
 		d.shown.add(int64(b.Size()))
 		if !d.deep && !d.print {
 			return nil
@@ -182,11 +193,17 @@ func (d *dump) log(path string) error {
 				d.fault("Non-consecutive offsets in %s: %d is followed by %d", path, last, r.Offset)
 			}
 			last = int64(r.Offset)
+			if d.json {
+				return d.recordJSON(b, r)
+			}
 			return d.record(b, r)
 		})
 	})
 	if rest > 0 && err == nil && d.maxBytes == 1<<63-1 {
-		fmt.Fprintf(d.out, "Found %d invalid bytes at the end of %s\n", rest, name)
+		d.say("Found %d invalid bytes at the end of %s\n", rest, name)
+		if d.json {
+			d.thing("end", object{{"invalidBytes", rest}})
+		}
 	}
 	return err
 }
@@ -210,33 +227,22 @@ func timestampType(b batch.Batch) string {
 }
 
 func (d *dump) record(b batch.Batch, r batch.Record) error {
-	size := func(bytes []byte) int {
-		if bytes == nil {
-			return -1
-		}
-		return len(bytes)
-	}
 	prefix := "| "
 	if !d.skipMetadata {
-		timestamp := r.Timestamp
-		if b.LogAppendTime() {
-			timestamp = b.MaxTimestamp()
-		}
-		sequence := b.BaseSequence()
-		if sequence >= 0 {
-			sequence = int32((int64(sequence) + int64(r.Offset-b.BaseOffset())) & 0x7fffffff)
-		}
+		timestamp, sequence := stamped(b, r)
 		keys := make([]string, len(r.Headers))
 		for i, h := range r.Headers {
 			keys[i] = h.Key
 		}
 		fmt.Fprintf(d.out, "| offset: %d %s: %d keySize: %d valueSize: %d sequence: %d headerKeys: [%s]",
-			r.Offset, timestampType(b), timestamp, size(r.Key), size(r.Value), sequence, strings.Join(keys, ","))
+			r.Offset, timestampType(b), timestamp, sizeOf(r.Key), sizeOf(r.Value), sequence, strings.Join(keys, ","))
 		prefix = " "
 		if b.Control() {
-			if err := d.control(r); err != nil {
+			text, err := controlShown(r)
+			if err != nil {
 				return err
 			}
+			fmt.Fprintf(d.out, " %s", text)
 		}
 	}
 	if d.print && !b.Control() {
@@ -255,23 +261,43 @@ func (d *dump) record(b batch.Batch, r batch.Record) error {
 	return nil
 }
 
-func (d *dump) control(r batch.Record) error {
+// stamped is a record's time and sequence, for which its batch has the rest.
+func stamped(b batch.Batch, r batch.Record) (timestamp int64, sequence int32) {
+	timestamp = r.Timestamp
+	if b.LogAppendTime() {
+		timestamp = b.MaxTimestamp()
+	}
+	sequence = b.BaseSequence()
+	if sequence >= 0 {
+		sequence = int32((int64(sequence) + int64(r.Offset-b.BaseOffset())) & 0x7fffffff)
+	}
+	return timestamp, sequence
+}
+
+// sizeOf is the length of bytes, -1 of null.
+func sizeOf(b []byte) int64 {
+	if b == nil {
+		return -1
+	}
+	return int64(len(b))
+}
+
+// controlShown is what a control record says.
+func controlShown(r batch.Record) (string, error) {
 	kind, _, err := batch.ParseControl(r)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if kind != batch.ControlAbort && kind != batch.ControlCommit {
 		text, known, err := controlText(kind, r.Value)
 		if !known {
 			text = fmt.Sprintf("controlType: %s(%d)", kind, kind)
 		}
-		fmt.Fprintf(d.out, " %s", text)
-		return err
+		return text, err
 	}
 	var marker batch.EndTxnMarker
 	if err := marker.ReadFrom(r.Value); err != nil {
-		return err
+		return "", err
 	}
-	fmt.Fprintf(d.out, " endTxnMarker: %s coordinatorEpoch: %d", kind, marker.CoordinatorEpoch)
-	return nil
+	return fmt.Sprintf("endTxnMarker: %s coordinatorEpoch: %d", kind, marker.CoordinatorEpoch), nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -93,6 +94,47 @@ func TestDumpLog(t *testing.T) {
 	}
 }
 
+// TestDumpForPrograms: an object a line, with the bytes that are no text, and nothing for people among them.
+func TestDumpForPrograms(t *testing.T) {
+	path, _ := writeLog(t)
+	bytes := batch.NewBuilder(batch.BuildOptions{BaseOffset: 9, LeaderEpoch: 2, Codec: batch.None})
+	bytes.Add(batch.Record{Timestamp: 3000, Key: []byte{0xff}, Value: []byte(`"q"`)})
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(append(whole, bytes.Build()...), 1, 2, 3), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := dumped("--files", path, "--print-data-log", "--output", "json")
+	if code != exitData || !strings.Contains(errs, "6 is followed by 8") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	var kinds []string
+	for line := range strings.Lines(out) {
+		var thing struct{ File, Kind string }
+		if err := json.Unmarshal([]byte(line), &thing); err != nil || thing.File != path {
+			t.Errorf("%q: %v", line, err)
+		}
+		kinds = append(kinds, thing.Kind)
+	}
+	if got := strings.Join(kinds, " "); got != "batch record record batch record batch record end" {
+		t.Error(got)
+	}
+	for _, want := range []string{
+		`"baseOffset":5,"lastOffset":6,"count":2,`, `"deleteHorizonMs":null,"position":0,"timestampType":"CreateTime","maxTimestamp":1001,`, `"compressionCodec":"gzip",`,
+		`"headers":[{"key":"a","value":null},{"key":"b","value":"x"}],"key":"k","value":"v"}`, `"headers":[],"key":null,"value":null}`,
+		`"control":"endTxnMarker: COMMIT coordinatorEpoch: 9"}`, `"key":{"base64":"/w=="},"value":"\"q\""}`, `"invalidBytes":3}`,
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("lacks %s:\n%s", want, out)
+		}
+	}
+	if code, _, errs := dumped("--files", path, "--output", "xml"); code != exitUsage || !strings.Contains(errs, "--output xml: want text or json") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
 // What a node wrote is in order, and a bent index is told.
 func TestDumpIndexesOfANode(t *testing.T) {
 	dir := t.TempDir()
@@ -120,6 +162,9 @@ func TestDumpIndexesOfANode(t *testing.T) {
 		if code, out, errs := dumped("--files", at(ending)); code != exitOK || !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("%s: exit code %d:\n%s%s", ending, code, out, errs)
 		}
+		if code, out, errs := dumped("--files", at(ending), "--output", "json"); code != exitOK || !regexp.MustCompile(`"kind":"(index","offset":\d+,"position"|timeindex","timestamp":\d+,"offset"):\d+}\n`).MatchString(out) {
+			t.Errorf("%s: exit code %d:\n%s%s", ending, code, out, errs)
+		}
 		if code, out, errs := dumped("--files", at(ending), "--verify-index-only"); code != exitOK || strings.Contains(out, "position") {
 			t.Errorf("%s: exit code %d:\n%s%s", ending, code, out, errs)
 		}
@@ -134,6 +179,13 @@ func TestDumpIndexesOfANode(t *testing.T) {
 	if code, out, errs := dumped("--files", snapshots[len(snapshots)-1]); code != exitOK || !regexp.MustCompile(`producerId: \d+ producerEpoch: 0 coordinatorEpoch: -1 `+
 		`currentTxnFirstOffset: OptionalLong.empty lastTimestamp: \d{13} firstSequence: \d+ lastSequence: 19 lastOffset: 19 offsetDelta: \d+ timestamp: \d{13}\n`).MatchString(out) {
 		t.Errorf("snapshot: exit code %d:\n%s%s", code, out, errs)
+	}
+	if code, out, errs := dumped("--files", snapshots[len(snapshots)-1], "--output", "json"); code != exitOK || !regexp.MustCompile(`"currentTxnFirstOffset":null,.*"lastSequence":19,"lastOffset":19,`).MatchString(out) {
+		t.Errorf("snapshot: exit code %d:\n%s%s", code, out, errs)
+	}
+	metadata := filepath.Join(dir, "__cluster_metadata-0", "00000000000000000000.log")
+	if code, out, errs := dumped("--files", metadata, "--cluster-metadata-decoder", "--output", "json"); code != exitOK || !strings.Contains(out, `"key":null,"value":{"type":"TOPIC_RECORD",`) {
+		t.Errorf("metadata: exit code %d:\n%s%s", code, out, errs)
 	}
 	index, err := os.ReadFile(at(".index"))
 	if err != nil {

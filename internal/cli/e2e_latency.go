@@ -126,6 +126,7 @@ func (a *app) measureLatency(ctx context.Context, cl *client, c *clusterFlags, f
 	defer reader.Close()
 	shown := a.progress(c.json(), f.topic, int64(f.records), countUnit)
 	defer shown.done()
+	reader.dialed.tell(shown.lines(a, a.stderr))
 	out := shown.lines(a, a.stdout)
 	random := rand.New(rand.NewPCG(0, 0))
 	took := make([]time.Duration, 0, f.records)

@@ -20,7 +20,7 @@ func (a *app) featuresCommand() *cobra.Command {
 	var node int32
 	var f featureFlags
 	cmd, c := a.tool("features "+strings.Join(actions, "|"), "Tell and change which features a cluster has, and at which level",
-		"  moldau features describe\n  moldau features upgrade --release-version 4.1 --dry-run\n  moldau features disable --feature eligible.leader.replicas.version\n"+
+		"  moldau features describe\n  moldau features upgrade --release-version 4.4 --dry-run\n  moldau features disable --feature eligible.leader.replicas.version\n"+
 			"  moldau features version-mapping --release-version 4.0\n  moldau features feature-dependencies --feature eligible.leader.replicas.version=1", nil)
 	f.add(cmd.Flags())
 	cmd.Flags().Int32Var(&node, "node-id", -1, "ask this `node`, not just any")

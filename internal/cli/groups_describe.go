@@ -67,8 +67,10 @@ func (a *app) describeGroups(ctx context.Context, cl *client, c *clusterFlags, f
 	slices.Sort(names)
 	groups := make([]describedGroup, 0, len(names))
 	var failed error
+	a.waiting = a.progress(c.json(), "groups", int64(len(names)), countUnit)
 	for _, name := range names {
 		g, err := cl.describeGroup(ctx, name)
+		a.waiting.add(1)
 		if err == nil && !f.members && f.state == "" {
 			err = cl.addOffsets(ctx, &g)
 		}

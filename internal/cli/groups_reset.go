@@ -38,13 +38,15 @@ func (a *app) resetOffsets(ctx context.Context, cl *client, c *clusterFlags, f g
 	var fromFile []groupOffset
 	if f.fromFile != "" {
 		if fromFile, err = readResetFile(f.fromFile, names); err != nil {
-			return &failure{exitUsage, fmt.Errorf("--from-file %s: %w", f.fromFile, err)}
+			return &failure{exitUsage, ofFile("from-file", f.fromFile, err)}
 		}
 	}
 	var failed error
 	all := []groupOffset{}
+	a.waiting = a.progress(c.json(), "groups", int64(len(names)), countUnit)
 	for _, group := range names {
 		offsets, err := a.resetOne(ctx, cl, f, group, fromFile)
+		a.waiting.add(1)
 		if err == nil && f.execute && len(offsets) > 0 {
 			commit := make(kadm.Offsets)
 			for _, o := range offsets {

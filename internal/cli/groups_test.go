@@ -48,7 +48,9 @@ func TestConsumerGroupsTool(t *testing.T) {
 	c.want(t, "\nGROUP           CONSUMER-ID     HOST            CLIENT-ID       #PARTITIONS     \n", "", "consumer-groups", "--describe", "--group", "g", "--members")
 	c.want(t, "GROUP                     TYPE                \ng                         Classic             \n", "", "consumer-groups", "--list", "--type", "classic")
 	c.want(t, "The regular expression `a.*` is valid.\n", "", "consumer-groups", "--validate-regex", "a.*")
-	c.want(t, "The regular expression `(a` is invalid: missing closing ).\n", "", "consumer-groups", "--validate-regex", "(a")
+	if code, out, _ := c.run("", "consumer-groups", "--validate-regex", "(a"); code != exitFailure || out != "The regular expression `(a` is invalid: missing closing ).\n" {
+		t.Errorf("exit code %d: %s", code, out)
+	}
 	c.fails(t, exitUsage, "--state none: want Assigning, ", "consumer-groups", "--list", "--state", "none")
 	c.fails(t, exitUsage, "--timeout has to be above 0", "consumer-groups", "--list", "--timeout", "0")
 	_, out, _ := c.run("", "consumer-groups", "--describe", "--all-groups", "--output", "json")

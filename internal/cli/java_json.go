@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -11,7 +12,7 @@ import (
 )
 
 // object is a JSON object that keeps the order of its members. A member's value is nil, a bool, int64, float64, string,
-// []byte, kafka.UUID, []any or object.
+// []byte, json.RawMessage, kafka.UUID, []any or object.
 type object []member
 
 type member struct {
@@ -48,6 +49,8 @@ func writeJavaJSON(b *strings.Builder, v any) {
 		b.WriteString(javaDouble(v))
 	case string:
 		writeJavaString(b, v)
+	case json.RawMessage:
+		b.Write(v)
 	case []byte:
 		writeJavaString(b, base64.StdEncoding.EncodeToString(v))
 	case kafka.UUID:

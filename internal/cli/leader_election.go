@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -73,7 +72,7 @@ func (f *electionFlags) request(changed func(string) bool) (*kmsg.ElectLeadersRe
 	case f.file != "":
 		parts, err := readPartitionFile(f.file)
 		if err != nil {
-			return nil, fmt.Errorf("--path-to-json-file %s: %w", f.file, err)
+			return nil, ofFile("path-to-json-file", f.file, err)
 		}
 		for _, tp := range parts.sorted() {
 			if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != tp.Topic {
@@ -98,7 +97,7 @@ func readPartitionFile(file string) (assignment, error) {
 			Partition *int32  `json:"partition"`
 		} `json:"partitions"`
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
+	if err := parseJSON(text, &doc, `{"partitions": [{"topic": "orders", "partition": 0}]}`); err != nil {
 		return nil, err
 	}
 	if len(doc.Partitions) == 0 {

@@ -26,7 +26,7 @@ func (a *app) metadataQuorumCommand() *cobra.Command {
 		"  moldau metadata-quorum describe --status\n  moldau metadata-quorum describe --replication --human-readable\n"+
 			"  moldau metadata-quorum add-controller --command-config server.properties\n"+
 			"  moldau metadata-quorum remove-controller --controller-id 3 --controller-directory-id J8aAPcfLQt2bqs1JT_rMgQ", nil)
-	cmd.Flags().StringVar(&controllers, "bootstrap-controller", "", "controllers to ask instead of brokers, as `host:port,…`")
+	cmd.Flags().StringVar(&controllers, "bootstrap-controller", "", "controllers to ask instead of brokers, as `host:port,...`")
 	cmd.Flags().BoolVar(&status, "status", false, "describe: leader, epoch, voters and observers")
 	cmd.Flags().BoolVar(&replication, "replication", false, "describe: how far each of them is")
 	cmd.Flags().BoolVar(&human, "human-readable", false, "describe: times as distances from now")

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"moldau/internal/config"
 	"moldau/internal/node"
+	"moldau/test/harness"
 )
 
 // startOnDisk runs a node of a configuration file, for tools that read its directory.
@@ -42,16 +42,7 @@ func startOnDisk(t *testing.T, file string) {
 // TestControllersComeAndGo: a controller that joins gets a vote, loses it by one command and gets it back by another, whether the
 // tool speaks to a broker or to a controller.
 func TestControllersComeAndGo(t *testing.T) {
-	var ports [3]int
-	for i := range ports {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		ports[i] = ln.Addr().(*net.TCPAddr).Port
-		_ = ln.Close()
-	}
+	ports := harness.FreePorts(t, 3)
 	dir := t.TempDir()
 	write := func(name, text string, args ...any) string {
 		path := filepath.Join(dir, name+".properties")

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/magiconair/properties"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -79,6 +80,23 @@ func (a *app) atController(ctx context.Context, c *clusterFlags, controllers str
 	})
 }
 
+// controllerWait is how long a tool that can do without the active controller waits for it. An election takes half of that.
+const controllerWait = 3 * time.Second
+
+// errNoController says that brokers answer and the active controller does not.
+var errNoController = errors.New("no controller is active, or it does not answer: a majority of the controllers has to run and reach each other")
+
+// ofController asks what only the active controller answers. The error is errNoController if it does not within controllerWait.
+func ofController(ctx context.Context, ask func(context.Context) error) error {
+	asked, cancel := context.WithTimeout(ctx, controllerWait)
+	defer cancel()
+	err := ask(asked)
+	if err != nil && asked.Err() != nil && ctx.Err() == nil {
+		return errNoController
+	}
+	return err
+}
+
 // describe asks for the state of the quorum.
 func (d quorumDoor) describe(ctx context.Context) (*kmsg.DescribeQuorumResponse, *kmsg.DescribeQuorumResponseTopicPartition, error) {
 	req := kmsg.NewPtrDescribeQuorumRequest()
@@ -86,7 +104,14 @@ func (d quorumDoor) describe(ctx context.Context) (*kmsg.DescribeQuorumResponse,
 	topic.Topic = "__cluster_metadata"
 	topic.Partitions = append(topic.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
 	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(ctx, d)
+	var resp *kmsg.DescribeQuorumResponse
+	err := ofController(ctx, func(ctx context.Context) (err error) {
+		resp, err = req.RequestWith(ctx, d)
+		return err
+	})
+	if errors.Is(err, errNoController) {
+		err = fmt.Errorf("%w; `moldau metadata-quorum describe --status --bootstrap-controller host:port,...` asks them themselves", err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

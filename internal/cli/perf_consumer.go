@@ -125,6 +125,7 @@ func (a *app) perfConsume(ctx context.Context, c *clusterFlags, f perfConsumeFla
 func (a *app) perfPoll(ctx context.Context, cl *client, f perfConsumeFlags, start time.Time, json bool) (perfRead, error) {
 	shown := a.progress(json, cmp.Or(f.topic, f.include), f.records, countUnit)
 	defer shown.done()
+	cl.dialed.tell(shown.lines(a, a.stderr))
 	report := shown.lines(a, a.stdout)
 	all := perfRead{Start: start, End: start}
 	reported := all
@@ -135,7 +136,7 @@ func (a *app) perfPoll(ctx context.Context, cl *client, f perfConsumeFlags, star
 		cancel()
 		for _, e := range fetches.Errors() {
 			if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
-				return all, fmt.Errorf("read %s-%d: %w", e.Topic, e.Partition, e.Err)
+				return all, unread(e)
 			}
 		}
 		if ctx.Err() != nil {

@@ -126,14 +126,14 @@ func (f perfProduceFlags) payloads() (func(i int64) []byte, error) {
 			return b
 		}, nil
 	}
-	text, err := os.ReadFile(f.payloadFile)
+	text, err := readNamed("payload-file", f.payloadFile)
 	if err != nil {
 		return nil, err
 	}
 	delimiter := strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\r`, "\r").Replace(f.delimiter)
 	values := bytes.Split(bytes.TrimSuffix(text, []byte(delimiter)), []byte(delimiter))
 	if len(text) == 0 || delimiter == "" {
-		return nil, fmt.Errorf("%s holds no values", f.payloadFile)
+		return nil, fmt.Errorf("--payload-file %s holds no values", f.payloadFile)
 	}
 	return func(int64) []byte { return values[random.IntN(len(values))] }, nil
 }
@@ -153,6 +153,7 @@ func (a *app) perfProduce(ctx context.Context, c *clusterFlags, f perfProduceFla
 	return a.on(ctx, c, func(ctx context.Context, cl *client) error {
 		shown := a.progress(c.json(), f.topic, f.records, countUnit)
 		defer shown.done()
+		cl.dialed.tell(shown.lines(a, a.stderr))
 		report := shown.lines(a, a.stdout)
 		if c.json() {
 			report = a.stderr

@@ -28,7 +28,7 @@ func (a *app) preferredElectionCommand() *cobra.Command {
 		if file != "" {
 			var err error
 			if chosen, err = readPartitionFile(file); err != nil {
-				return &failure{exitUsage, fmt.Errorf("--path-to-json-file %s: %w", file, err)}
+				return &failure{exitUsage, ofFile("path-to-json-file", file, err)}
 			}
 		}
 		return a.on(cmd.Context(), c, func(ctx context.Context, cl *client) error { return a.electPreferred(ctx, cl, c, chosen) })

@@ -35,12 +35,13 @@ const (
 // progress begins to count up to total, if there is a person who could watch: standard error is a terminal, and results are
 // not for a program. A total of 0 is unknown. Whoever begins it calls done.
 func (a *app) progress(json bool, name string, total int64, unit progressUnit) *progress {
+	a.waiting.done()
 	if !a.watched || json {
 		return nil
 	}
 	delay := make(chan any)
 	timer := time.AfterFunc(progressDelay, func() { close(delay) })
-	p := &progress{bars: mpb.New(mpb.WithOutput(a.stderr), mpb.WithWidth(80), mpb.WithRenderDelay(delay), mpb.WithAutoRefresh()), stop: make(chan struct{})}
+	p := &progress{bars: mpb.New(mpb.WithOutput(a.screen), mpb.WithWidth(80), mpb.WithRenderDelay(delay), mpb.WithAutoRefresh()), stop: make(chan struct{})}
 	counters := decor.CountersNoUnit("%d / %d", decor.WCSyncSpace)
 	if unit == byteUnit {
 		counters = decor.CountersKibiByte("% .1f / % .1f", decor.WCSyncSpace)
@@ -85,6 +86,17 @@ func (p *progress) done() {
 		p.bar.Abort(true)
 		p.bars.Wait()
 	})
+}
+
+// printed is standard output or standard error of an invocation: what is said takes away what was shown for lack of it.
+type printed struct {
+	io.Writer
+	app *app
+}
+
+func (o printed) Write(p []byte) (int, error) {
+	o.app.waiting.done()
+	return o.Writer.Write(p)
 }
 
 // lines is where whole lines go that are printed while the bar is there: above it when w is a terminal too.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,7 +93,7 @@ func (f *reassignFlags) action(a *app, c *clusterFlags) (func(context.Context, *
 	case f.generate && (f.topicsFile == "" || f.brokers == ""):
 		return nil, errors.New("--generate needs --topics-to-move-json-file and --broker-list")
 	case f.generate:
-		text, err := os.ReadFile(f.topicsFile)
+		text, err := readNamed("topics-to-move-json-file", f.topicsFile)
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +113,7 @@ func (f *reassignFlags) action(a *app, c *clusterFlags) (func(context.Context, *
 	case f.throttle >= 0 && f.throttle < 1024 || f.dirThrottle >= 0 && f.dirThrottle < 1024:
 		return nil, errors.New("a throttle has to be at least 1024 bytes a second, or nothing would ever be done")
 	}
-	text, err := os.ReadFile(f.file)
+	text, err := readNamed("reassignment-json-file", f.file)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +253,7 @@ func (a *app) executeMoves(ctx context.Context, cl *client, c *clusterFlags, f *
 	for _, tp := range plan.parts.sorted() {
 		for _, id := range plan.parts[tp] {
 			if !slices.ContainsFunc(known, func(b brokerAt) bool { return b.id == id }) {
-				return fmt.Errorf("unknown broker id %d", id)
+				return fmt.Errorf("unknown broker id %d in the plan for %v", id, tp)
 			}
 		}
 	}

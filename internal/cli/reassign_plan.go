@@ -104,7 +104,7 @@ func parseReassignment(text []byte) (*reassignment, error) {
 			LogDirs   []string `json:"log_dirs"`
 		} `json:"partitions"`
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
+	if err := parseJSON(text, &doc, `{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]}`); err != nil {
 		return nil, err
 	}
 	if doc.Version != nil && *doc.Version != 1 {
@@ -149,7 +149,7 @@ func parseTopicsToMove(text []byte) ([]string, error) {
 			Topic string `json:"topic"`
 		} `json:"topics"`
 	}
-	if err := json.Unmarshal(text, &doc); err != nil {
+	if err := parseJSON(text, &doc, `{"topics": [{"topic": "orders"}], "version": 1}`); err != nil {
 		return nil, err
 	}
 	if doc.Version != nil && *doc.Version != 1 {

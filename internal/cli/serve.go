@@ -7,16 +7,17 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"moldau/internal/config"
+	"moldau/internal/kafka"
 	"moldau/internal/node"
-	"moldau/internal/storage"
-	"moldau/internal/vfs"
 )
 
 // running is a node as serve drives it. *node.Node is one.
@@ -27,6 +28,9 @@ type running interface {
 	Err() error
 	Addresses() []node.Address
 }
+
+// numbered is a node that may learn its number only when it starts.
+type numbered interface{ ID() kafka.NodeID }
 
 func buildNode(c *config.Config, log nodeLog) (running, error) {
 	return node.Build(node.Options{Config: c, Logger: log.Logger, LogLevel: log.level, ProcessMetrics: true})
@@ -71,13 +75,16 @@ func (a *app) serve(ctx context.Context, files, overrides []string) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if started, err := a.start(ctx, cancel, n, logger); err != nil || !started {
+	if started, err := a.start(ctx, n, logger); err != nil || !started {
 		return cured(err, cfg)
 	}
 	if a.terminal && cfg.Log.Format == "text" {
+		if one, ok := n.(numbered); ok {
+			cfg.ID = one.ID()
+		}
 		fmt.Fprint(a.stdout, screen(cfg, n.Addresses(), a.program))
 	}
-	return a.attend(ctx, cancel, n, logger)
+	return a.attend(ctx, n, logger)
 }
 
 // readConfig reads the file, if there is one, and the environment, and checks everything.
@@ -91,12 +98,6 @@ func (a *app) readConfig(files, overrides []string) (*config.Config, []config.Wa
 		src.File, src.Text = files[0], text
 	}
 	loaded, warnings, err := config.Load(src)
-	if err == nil && loaded.Node().MadeUpID {
-		if id, ok := storage.KeptNodeID(vfs.NewOS(), loaded.Node().Storage.Dirs); ok && id != loaded.Node().ID {
-			src.Overrides = append(slices.Clone(overrides), fmt.Sprintf("node.id=%d", id))
-			loaded, warnings, err = config.Load(src)
-		}
-	}
 	if err != nil {
 		return nil, warnings, fmt.Errorf("the configuration is wrong:\n%w", err)
 	}
@@ -126,25 +127,25 @@ func isThisMachine(host string) bool {
 }
 
 // start starts the node. A signal meanwhile gives the start up, which is what was asked for and no failure.
-func (a *app) start(ctx context.Context, cancel context.CancelFunc, n running, logger *slog.Logger) (started bool, err error) {
+func (a *app) start(ctx context.Context, n running, logger *slog.Logger) (started bool, err error) {
+	signal.Ignore(syscall.SIGPIPE) // who reads the log through a pipe may go; the node stays
+	starting, giveUp := context.WithCancel(ctx)
+	defer giveUp()
 	done := make(chan error, 1)
-	go func() { done <- n.Start(ctx) }()
+	go func() { done <- n.Start(starting) }()
 	select {
 	case err := <-done:
 		return err == nil, err
 	case s := <-a.signals:
-		logger.Info("giving up the start", "signal", s.String())
+		logger.Info("giving up the start; once more stops at once", "signal", s.String())
 	}
-	cancel()
-	select {
-	case err := <-done:
-		if err != nil {
-			return false, nil // the node has taken itself down
+	giveUp()
+	return false, a.unlessHurried(func() error {
+		if err := <-done; err != nil {
+			return nil // the node has taken itself down
 		}
-		return false, n.Stop(ctx)
-	case <-a.signals:
-		return false, errHurry
-	}
+		return n.Stop(ctx)
+	})
 }
 
 // errHurry ends the process while the node still runs. Whoever asks twice does not want to wait; the next start recovers,
@@ -152,7 +153,7 @@ func (a *app) start(ctx context.Context, cancel context.CancelFunc, n running, l
 var errHurry = errors.New("stopped at once, without a clean shutdown; the next start will recover")
 
 // attend waits for a signal or the node's failure, and stops it.
-func (a *app) attend(ctx context.Context, cancel context.CancelFunc, n running, logger *slog.Logger) error {
+func (a *app) attend(ctx context.Context, n running, logger *slog.Logger) error {
 	var failure error
 	select {
 	case s := <-a.signals:
@@ -161,23 +162,31 @@ func (a *app) attend(ctx context.Context, cancel context.CancelFunc, n running, 
 		failure = n.Err()
 		logger.Error("the node cannot go on", "error", failure)
 	}
-	stopped := make(chan error, 1)
-	go func() { stopped <- n.Stop(ctx) }()
+	err := a.unlessHurried(func() error { return n.Stop(ctx) })
+	if errors.Is(err, errHurry) {
+		return err
+	}
+	return errors.Join(failure, err)
+}
+
+// unlessHurried waits for what ends a node, unless a signal asks once more.
+func (a *app) unlessHurried(end func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- end() }()
 	// A shell, or a program such as timeout, sends a signal to the process and then to its whole group: for a moment
 	// another is an echo of the first, and nobody asking twice.
 	select {
-	case err := <-stopped:
-		return errors.Join(failure, err)
+	case err := <-ended:
+		return err
 	case <-time.After(a.echo):
 	}
 	if a.echo > 0 && len(a.signals) > 0 {
 		<-a.signals
 	}
 	select {
-	case err := <-stopped:
-		return errors.Join(failure, err)
+	case err := <-ended:
+		return err
 	case <-a.signals:
-		cancel()
 		return errHurry
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"moldau/internal/config"
 	"moldau/internal/kafka"
@@ -24,10 +25,13 @@ type fakeNode struct {
 	cfg      config.Node
 	startErr error
 	hang     bool // Start waits for its context, Stop for ever
+	through  bool // Start waits for its context, and has succeeded
 	failed   chan struct{}
 	started  chan struct{}
+	running  chan struct{} // closed when somebody asks whether it has failed
 	stopping chan struct{}
 	release  chan struct{}
+	asked    sync.Once
 }
 
 func (f *fakeNode) Start(ctx context.Context) error {
@@ -35,6 +39,9 @@ func (f *fakeNode) Start(ctx context.Context) error {
 	if f.hang {
 		<-ctx.Done()
 		return ctx.Err()
+	}
+	if f.through {
+		<-ctx.Done()
 	}
 	return f.startErr
 }
@@ -45,8 +52,13 @@ func (f *fakeNode) Stop(context.Context) error {
 	return nil
 }
 
-func (f *fakeNode) Failed() <-chan struct{} { return f.failed }
-func (f *fakeNode) Err() error              { return errors.New("every log directory has failed") }
+func (f *fakeNode) Failed() <-chan struct{} {
+	f.asked.Do(func() { close(f.running) })
+	return f.failed
+}
+
+func (f *fakeNode) Err() error       { return errors.New("every log directory has failed") }
+func (f *fakeNode) ID() kafka.NodeID { return f.cfg.ID }
 func (f *fakeNode) Addresses() []node.Address {
 	return []node.Address{
 		{Name: "PLAINTEXT", Bound: "0.0.0.0:9092", Advertised: "broker.example.com:9092"},
@@ -82,7 +94,7 @@ type invocation struct {
 
 func newInvocation() *invocation {
 	i := &invocation{signals: make(chan os.Signal, 2), stdout: &output{}, stderr: &output{}, node: &fakeNode{
-		failed: make(chan struct{}), started: make(chan struct{}), stopping: make(chan struct{}), release: make(chan struct{}),
+		failed: make(chan struct{}), started: make(chan struct{}), running: make(chan struct{}), stopping: make(chan struct{}), release: make(chan struct{}),
 	}}
 	i.app = &app{program: "moldau", stdout: i.stdout, stderr: i.stderr, terminal: true, signals: i.signals, build: func(c *config.Config, _ nodeLog) (running, error) {
 		i.node.cfg = c.Node()
@@ -101,7 +113,7 @@ func (i *invocation) run(args ...string) <-chan int {
 func TestSignalStopsCleanly(t *testing.T) {
 	i := newInvocation()
 	code := i.run()
-	<-i.node.started
+	<-i.node.running
 	i.signals <- syscall.SIGTERM
 	<-i.node.stopping
 	close(i.node.release)
@@ -119,7 +131,7 @@ func TestSignalStopsCleanly(t *testing.T) {
 func TestSecondSignalStopsAtOnce(t *testing.T) {
 	i := newInvocation()
 	code := i.run()
-	<-i.node.started
+	<-i.node.running
 	i.signals <- syscall.SIGINT
 	<-i.node.stopping
 	i.signals <- syscall.SIGINT
@@ -140,11 +152,42 @@ func TestSignalGivesUpTheStart(t *testing.T) {
 	}
 }
 
+// TestSecondSignalStopsAStopAfterAGivenUpStart: the start was through when it was given up, so there is a node to stop.
+func TestSecondSignalStopsAStopAfterAGivenUpStart(t *testing.T) {
+	i := newInvocation()
+	i.node.through = true
+	code := i.run()
+	<-i.node.started
+	i.signals <- syscall.SIGTERM
+	<-i.node.stopping
+	i.signals <- syscall.SIGTERM
+	if got := <-code; got != exitFailure || !strings.Contains(i.stderr.String(), "the next start will recover") {
+		t.Errorf("exit code %d: %s", got, i.stderr)
+	}
+	close(i.node.release)
+}
+
+// TestEchoOfTheSignalThatGivesUpTheStart: a signal that comes twice at once, as timeout sends it, asks once.
+func TestEchoOfTheSignalThatGivesUpTheStart(t *testing.T) {
+	i := newInvocation()
+	i.node.through = true
+	i.app.echo = time.Minute // its end need not be waited for: the stop ends first
+	code := i.run()
+	<-i.node.started
+	i.signals <- syscall.SIGTERM
+	i.signals <- syscall.SIGTERM
+	<-i.node.stopping
+	close(i.node.release)
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d: %s", got, i.stderr)
+	}
+}
+
 func TestFailureOfTheNodeEndsTheProcess(t *testing.T) {
 	i := newInvocation()
 	close(i.node.release)
 	code := i.run()
-	<-i.node.started
+	<-i.node.running
 	close(i.node.failed)
 	if got := <-code; got != exitFailure || !strings.Contains(i.stderr.String(), "every log directory has failed") {
 		t.Errorf("exit code %d: %s", got, i.stderr)
@@ -170,6 +213,12 @@ func TestStartFailuresHaveCodesAndCures(t *testing.T) {
 		"root's port": {fmt.Errorf("listeners: %w", &net.OpError{Op: "listen", Net: "tcp", Addr: taken.Addr(), Err: syscall.EACCES}), exitBind, "belong to root"},
 		"foreign":     {fmt.Errorf("belongs to node 2: %w", node.ErrData), exitData, "belongs to node 2"},
 		"locked":      {fmt.Errorf("log.dirs: %w", vfs.ErrLocked), exitData, "--override log.dirs=/somewhere-2"},
+		"not its user's": {fmt.Errorf("no log directory can be used: %w", errors.Join(node.ErrData, syscall.EACCES)), exitData,
+			fmt.Sprintf("chown -R %d /somewhere", os.Geteuid())},
+		"read only":   {fmt.Errorf("no log directory can be used: %w", errors.Join(node.ErrData, syscall.EROFS)), exitData, "`dmesg`"},
+		"no folder":   {fmt.Errorf("no log directory can be used: %w", errors.Join(node.ErrData, syscall.ENOTDIR)), exitData, "no folder"},
+		"full":        {fmt.Errorf("write meta.properties: %w", errors.Join(node.ErrData, syscall.ENOSPC)), exitData, "`df -h /somewhere`"},
+		"descriptors": {fmt.Errorf("open log: %w", syscall.EMFILE), exitFailure, "LimitNOFILE="},
 		"other":       {errors.New("out of luck"), exitFailure, "out of luck"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,9 +249,21 @@ func TestCommandLine(t *testing.T) {
 		{"version", exitOK, "moldau "},
 		{"--help", exitOK, "Available Commands"},
 		{"serve --help", exitOK, "--override key=value"},
-		{"nonsense", exitUsage, `unknown command "nonsense"`},
-		{"--nonsense", exitUsage, "unknown flag: --nonsense"},
-		{"serve a b", exitUsage, "accepts at most 1 arg"},
+		{"nonsense", exitUsage, `unknown command "nonsense"` + "\nTry 'moldau --help'."},
+		{"topic --list", exitUsage, `unknown command "topic"; did you mean topics?`},
+		{"--nonsense", exitUsage, "unknown flag: --nonsense\n"},
+		{"--overide a=b", exitUsage, "unknown flag: --overide; did you mean --override?"},
+		{"topics --describ", exitUsage, "unknown flag: --describ; did you mean --describe?\nTry 'moldau topics --help'."},
+		{"topics -list", exitUsage, "did you mean --list?"},
+		{"serve a b", exitUsage, "accepts at most 1 arg(s), received 2: moldau serve [FILE] [flags]"},
+		{"tail", exitUsage, "accepts 1 arg(s), received 0: moldau tail TOPIC [flags]"},
+		{"help topic", exitUsage, `unknown command "topic"; did you mean topics?`},
+		{"help topics a", exitUsage, `unknown command "a"`},
+		{"help topics", exitOK, "Create, list, describe, change and delete topics"},
+		{"topics a", exitUsage, `unknown command "a"`},
+		{"completion", exitUsage, "want bash, zsh, fish or powershell"},
+		{"completion csh", exitUsage, `unknown command "csh"`},
+		{"completion bassh", exitUsage, `unknown command "bassh"; did you mean bash?`},
 		{"storage", exitUsage, "want format, random-uuid or info"},
 		{"storage nonsense", exitUsage, `unknown command "nonsense"`},
 		{"serve " + wrong, exitConfig, wrong + ":1: num.partitons is not a setting; did you mean num.partitions?\n" + wrong + ":2: num.partitions=0: want"},
@@ -228,7 +289,7 @@ func TestOverridesReachTheNode(t *testing.T) {
 		i := newInvocation()
 		close(i.node.release)
 		code := i.run(args...)
-		<-i.node.started
+		<-i.node.running
 		i.signals <- syscall.SIGTERM
 		<-code
 		if i.node.cfg.ID != 7 || i.node.cfg.Log.Format != "json" {
@@ -241,7 +302,7 @@ func TestOverridesReachTheNode(t *testing.T) {
 }
 
 // TestFileFromBeforeKRaft: a file of Kafka 1.1 without broker.id starts a node, whose number is that of its place in
-// zookeeper.connect until its directories have another.
+// zookeeper.connect.
 func TestFileFromBeforeKRaft(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -253,27 +314,17 @@ func TestFileFromBeforeKRaft(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start := func() config.Node {
-		i := newInvocation()
-		close(i.node.release)
-		code := i.run("serve", file)
-		<-i.node.started
-		i.signals <- syscall.SIGTERM
-		if c := <-code; c != 0 {
-			t.Fatalf("exit code %d: %s", c, i.stderr)
-		}
-		return i.node.cfg
+	i := newInvocation()
+	close(i.node.release)
+	code := i.run("serve", file)
+	<-i.node.running
+	i.signals <- syscall.SIGTERM
+	if c := <-code; c != 0 {
+		t.Fatalf("exit code %d: %s", c, i.stderr)
 	}
-	cfg := start()
+	cfg := i.node.cfg
 	if cfg.ID != 1002 || len(cfg.Quorum.Bootstrap) != 2 || len(cfg.ZooKeeper.Listeners) != 1 || cfg.ZooKeeper.Listeners[0].Port != 2181 {
 		t.Errorf("node %d, bootstrap %v, ZooKeeper %v", cfg.ID, cfg.Quorum.Bootstrap, cfg.ZooKeeper)
-	}
-	meta := "version=1\ncluster.id=c\nnode.id=1007\ndirectory.id=" + kafka.NewUUID().String() + "\n"
-	if err := os.WriteFile(filepath.Join(data, "meta.properties"), []byte(meta), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if cfg := start(); cfg.ID != 1007 {
-		t.Errorf("node %d, whose directories are those of 1007", cfg.ID)
 	}
 }
 
@@ -290,7 +341,7 @@ func TestEnvironmentIsRead(t *testing.T) {
 	i := newInvocation()
 	i.app.env = []string{"KAFKA_NODE_ID=7", "MOLDAU_NUM_PARTITIONS=5", "KAFKA_LOG_DIRS=/from/env", "HOME=/"}
 	code := i.run("serve", "--override", "num.partitions=6")
-	<-i.node.started
+	<-i.node.running
 	i.signals <- syscall.SIGTERM
 	<-i.node.stopping
 	close(i.node.release)

@@ -58,7 +58,10 @@ func (a *app) simpleConsumerShellCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.on(cmd.Context(), c, func(ctx context.Context, cl *client) error { return a.readReplica(ctx, cl, f, write) })
+		return a.on(cmd.Context(), c, func(ctx context.Context, cl *client) error {
+			a.stream(cl)
+			return a.readReplica(ctx, cl, f, write)
+		})
 	}
 	return cmd
 }
@@ -71,7 +74,7 @@ func (a *app) readReplica(ctx context.Context, cl *client, f shellFlags, write f
 	}
 	topic := topics[f.topic]
 	if topic.Err != nil {
-		return fmt.Errorf("topic %s: %w", f.topic, topic.Err)
+		return noSuchTopic(f.topic, topic.Err)
 	}
 	p, ok := topic.Partitions[f.partition]
 	broker := f.replica

@@ -68,8 +68,8 @@ func (a *app) formatCommand() *cobra.Command {
 	flags.StringVarP(&f.release, "release-version", "r", "", "the `release` whose metadata.version the cluster starts with")
 	flags.StringArrayVarP(&f.features, "feature", "f", nil, "the level a feature starts with, as `name=level`")
 	flags.StringArrayVarP(&f.scram, "add-scram", "S", nil, "not served yet")
-	flags.StringVarP(&f.controllers, "initial-controllers", "I", "", "not served yet")
-	flags.BoolVarP(&f.none, "no-initial-controllers", "N", false, "not served yet")
+	flags.StringVarP(&f.controllers, "initial-controllers", "I", "", "refused: controllers find each other by controller.quorum.bootstrap.servers")
+	flags.BoolVarP(&f.none, "no-initial-controllers", "N", false, "the node joins the controllers that there are; nothing is written for it")
 	return cmd
 }
 
@@ -84,8 +84,9 @@ func (a *app) format(f formatFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := a.formatOptions(f, cfg); err != nil {
-		return err
+	levels, err := formatLevels(f, cfg)
+	if err != nil {
+		return &failure{exitUsage, err}
 	}
 	disk := vfs.NewOS()
 	dirs := directories(cfg)
@@ -106,7 +107,12 @@ func (a *app) format(f formatFlags) error {
 	if err != nil {
 		return cured(err, cfg)
 	}
-	err = store.Format(f.clusterID)
+	if slices.Contains(fresh, cfg.Storage.MetadataDir) {
+		err = writeLevels(disk, cfg.Storage.MetadataDir, levels)
+	}
+	if err == nil {
+		err = store.Format(f.clusterID) // last: the directory counts as formatted from then on
+	}
 	for _, d := range store.Directories() {
 		err = errors.Join(err, d.Err())
 	}
@@ -121,56 +127,10 @@ func (a *app) format(f formatFlags) error {
 		if dir == cfg.Storage.MetadataDir {
 			kind = "metadata"
 		}
-		name, _ := metadata.LevelName(metadata.MaxMetadataVersion)
+		name, _ := metadata.LevelName(levels[0].FeatureLevel)
 		fmt.Fprintf(a.stdout, "Formatting %s directory %s with metadata.version %s.\n", kind, dir, name)
 	}
 	return nil
-}
-
-// formatOptions refuses what cannot be done and says what happens otherwise than asked.
-func (a *app) formatOptions(f formatFlags, cfg config.Node) error {
-	refused := func(flag, why string) error { return &failure{exitUsage, fmt.Errorf("%s: %s", flag, why)} }
-	switch {
-	case len(f.scram) > 0:
-		return refused("--add-scram", "authentication is not served by this version")
-	case f.controllers != "":
-		return refused("--initial-controllers", "this version serves clusters of one node only; use --standalone")
-	case f.none:
-		return refused("--no-initial-controllers", "this version serves clusters of one node only; use --standalone")
-	case f.standalone && len(cfg.Quorum.Voters) > 0:
-		return refused("--standalone", "controller.quorum.voters is set already; take one of them out")
-	}
-	wanted := map[string]string{}
-	for _, feature := range f.features {
-		name, level, ok := strings.Cut(feature, "=")
-		if !ok {
-			return refused("--feature", fmt.Sprintf("%q: want name=level", feature))
-		}
-		wanted[name] = level
-	}
-	if f.release != "" && wanted[metadata.FeatureMetadataVersion] != "" {
-		return refused("--release-version", "cannot be given together with --feature metadata.version")
-	}
-	if f.release != "" {
-		level, ok := metadata.LevelByName(f.release)
-		if !ok {
-			newest, _ := metadata.LevelName(metadata.MaxMetadataVersion)
-			return refused("--release-version", fmt.Sprintf("%q is not known; the newest is %s", f.release, newest))
-		}
-		if level != metadata.MaxMetadataVersion {
-			a.chosenByNode("--release-version " + f.release)
-		}
-	}
-	if len(wanted) > 0 {
-		a.chosenByNode("--feature")
-	}
-	return nil
-}
-
-// chosenByNode says that the levels a cluster starts with are the node's to write, on its first start.
-func (a *app) chosenByNode(flag string) {
-	newest, _ := metadata.LevelName(metadata.MaxMetadataVersion)
-	fmt.Fprintf(a.stderr, "moldau: %s has no effect: a new cluster starts with metadata.version %s and the newest level of each feature\n", flag, newest)
 }
 
 const metaProperties = "meta.properties"

@@ -48,9 +48,20 @@ func TestFormatAndInfo(t *testing.T) {
 	step(exitUsage, "", "--cluster-id/-t is required", "format", "-c", file)
 	step(exitUsage, "", `--cluster-id: "bad" is not an id`, "format", "-c", file, "-t", "bad")
 	step(exitUsage, "", "--add-scram: authentication is not served", "format", "-c", file, "-t", cluster, "-S", "SCRAM-SHA-256=[name=a]")
-	step(exitUsage, "", "--initial-controllers: this version", "format", "-c", file, "-t", cluster, "-I", "1@a:1:x")
-	step(exitUsage, "", `--release-version: "9.9" is not known; the newest is 4.4-IV2`, "format", "-c", file, "-t", cluster, "-r", "9.9")
-	step(exitUsage, "", `--feature: "x": want name=level`, "format", "-c", file, "-t", cluster, "-f", "x")
+	step(exitUsage, "", "--initial-controllers: controllers tell each other who they are", "format", "-c", file, "-t", cluster, "-I", "1@a:1:x")
+	step(exitUsage, "", `--release-version: "9.9" is not known; known are 3.3-IV3, `, "format", "-c", file, "-t", cluster, "-r", "9.9")
+	step(exitUsage, "", `--feature x: want name=level`, "format", "-c", file, "-t", cluster, "-f", "x")
+	for want, flags := range map[string]string{
+		"cannot be given together with --feature metadata.version":      "-r 4.0 -f metadata.version=25",
+		"kraft.version is given more than once":                         "-f kraft.version=1 -f kraft.version=1",
+		"--feature metadata.version=6: this version serves levels 7 to": "-f metadata.version=6",
+		"the voters of every cluster can change here":                   "-f kraft.version=0",
+		"--feature transaction.version=2: the feature is not served":    "-f transaction.version=2",
+		"--feature nonsense=0: unknown feature nonsense":                "-f nonsense=0",
+		"needs metadata.version 4.0-IV1 or newer":                       "-r 3.9 -f eligible.leader.replicas.version=1",
+	} {
+		step(exitUsage, "", want, append([]string{"format", "-c", file, "-t", cluster}, strings.Fields(flags)...)...)
+	}
 	if _, err := os.Stat(a); err == nil {
 		t.Error("a refused format made a directory")
 	}
@@ -59,7 +70,7 @@ func TestFormatAndInfo(t *testing.T) {
 	step(exitOK, "Found log directories:\n  /a\n  /b\n\nFound metadata: {cluster.id="+cluster+", directory.id=…, node.id=4, version=1}\n\n", "", "info", "-c", file)
 	step(exitFailure, "", "is already formatted; use --ignore-formatted", "format", "-c", file, "-t", cluster)
 	step(exitFailure, "", "belong to cluster "+cluster, "format", "-g", "-c", file, "-t", other)
-	step(exitOK, "All of the log directories are already formatted.\n", "--release-version 3.9 has no effect", "format", "-g", "-c", file, "-t", cluster, "-r", "3.9")
+	step(exitOK, "All of the log directories are already formatted.\n", "", "format", "-g", "-c", file, "-t", cluster, "-r", "3.9")
 
 	// One directory lost: it alone is formatted again.
 	if err := os.RemoveAll(b); err != nil {
@@ -77,4 +88,40 @@ func TestFormatAndInfo(t *testing.T) {
 	}
 	step(exitFailure, "Found log directories:\n  /a\n  /b\n\nFound metadata: {cluster.id="+cluster+", directory.id=…, node.id=4, version=1}\n\n"+
 		"Found problems:\n  /b belongs to node 5, but node.id is 4\n  /b belongs to cluster "+other+", the ones before it to "+cluster+"\n\n", notInOrder, "info", "-c", file)
+}
+
+// TestFormatStatesTheFirstLevels: what the cluster begins with is in a file that shows as any part of the metadata log does.
+func TestFormatStatesTheFirstLevels(t *testing.T) {
+	for flags, want := range map[string]string{
+		"":       "metadata.version=33 eligible.leader.replicas.version=1",
+		"-r 4.1": "metadata.version=27 eligible.leader.replicas.version=1",
+		"-r 4.0": "metadata.version=25",
+		"-r 4.0-IV3 -f eligible.leader.replicas.version=1 -f transaction.version=0": "metadata.version=25 eligible.leader.replicas.version=1",
+		"-f metadata.version=7 -f kraft.version=1 -N":                               "metadata.version=7",
+	} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "server.properties")
+		if err := os.WriteFile(file, []byte("log.dirs="+dir+"/data\nmetadata.log.dir="+dir+"/meta\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		i := newInvocation()
+		args := append([]string{"storage", "format", "-c", file, "-t", "MkU3OEVBNTcwNTJENDM2Qg"}, strings.Fields(flags)...)
+		if code := <-i.run(args...); code != exitOK {
+			t.Fatalf("%s: %s", flags, i.stderr)
+		}
+		i = newInvocation()
+		if code := <-i.run("dump-log", "--cluster-metadata-decoder", "--files", dir+"/meta/bootstrap.checkpoint"); code != exitOK {
+			t.Fatalf("%s: %s", flags, i.stderr)
+		}
+		var got []string
+		for _, m := range regexp.MustCompile(`"name":"([^"]+)","featureLevel":(\d+)`).FindAllStringSubmatch(i.stdout.String(), -1) {
+			got = append(got, m[1]+"="+m[2])
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: the file says %v, want %s:\n%s", flags, got, want, i.stdout)
+		}
+		if _, err := os.Stat(dir + "/data/bootstrap.checkpoint"); err == nil {
+			t.Errorf("%s: the file lies in a data directory, too", flags)
+		}
+	}
 }

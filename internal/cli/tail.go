@@ -58,6 +58,8 @@ func (f *tailFlags) check(now time.Time, lines bool) error {
 		return fmt.Errorf("--color %s: want auto, always or never", f.color)
 	case f.last < 0:
 		return errors.New("--lines counts from 0")
+	case f.maxMessages < 0:
+		return errors.New("--max-messages: want 1 or more, or 0 for all that come")
 	case f.fromBeginning && (f.since != "" || lines) || f.since != "" && lines:
 		return errors.New("--lines, --since and --from-beginning exclude each other")
 	}
@@ -100,6 +102,9 @@ func (a *app) tail(ctx context.Context, c *clusterFlags, f tailFlags, topic stri
 				return err
 			}
 		}
+		a.stream(cl)
+		ctx, release := a.whileRead(ctx)
+		defer release()
 		out := bufio.NewWriter(a.stdout)
 		for shown := int64(0); ; {
 			fetches := cl.PollFetches(ctx)
@@ -107,7 +112,7 @@ func (a *app) tail(ctx context.Context, c *clusterFlags, f tailFlags, topic stri
 				return nil // the way to end it
 			}
 			if all := fetches.Errors(); len(all) > 0 {
-				return fmt.Errorf("read %s-%d: %w", all[0].Topic, all[0].Partition, all[0].Err)
+				return unread(all[0])
 			}
 			for _, r := range fetches.Records() {
 				if byKey && !bytes.Equal(r.Key, []byte(f.key)) || !f.match.Match(r.Value) {

@@ -29,7 +29,7 @@ func TestTail(t *testing.T) {
 	if _, out, _ := c.run("", "tail", "t", "-n", "1", "--max-messages", "1", "--output", "json"); !strings.Contains(out, `"key":"a","value":"three"`) {
 		t.Error(out)
 	}
-	c.fails(t, exitFailure, "topic none: UNKNOWN_TOPIC_OR_PARTITION", "tail", "none")
+	c.fails(t, exitFailure, `topic "none" does not exist; `, "tail", "none")
 	c.fails(t, exitFailure, "has no partition 5", "tail", "t", "--partition", "5")
 	c.fails(t, exitUsage, "accepts 1 arg", "tail")
 	c.fails(t, exitUsage, "--since soon: want", "tail", "t", "--since", "soon")

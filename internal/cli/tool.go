@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,16 +46,19 @@ func (a *app) tool(use, short, example string, old map[string]string) (*cobra.Co
 		Example: example,
 		Args:    usage(cobra.NoArgs),
 		Version: toolVersion(),
-		PreRunE: func(*cobra.Command, []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if c.output != "text" && c.output != "json" {
 				return &failure{exitUsage, fmt.Errorf("--output %s: want text or json", c.output)}
+			}
+			if c.bootstrap == "" && cmd.Flags().Changed("bootstrap-server") { // the default would be another cluster than the one that was meant
+				return &failure{exitUsage, errors.New(`--bootstrap-server "": want host:port`)}
 			}
 			return nil
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&c.bootstrap, "bootstrap-server", "", "where the cluster is, as `host:port,…`; "+defaultBootstrap+" unless said otherwise")
+	flags.StringVar(&c.bootstrap, "bootstrap-server", "", "where the cluster is, as `host:port,...`; "+defaultBootstrap+" unless said otherwise")
 	flags.StringVar(&c.configFile, "command-config", "", "a `file` of a Java client's properties")
 	flags.StringArrayVar(&c.properties, "command-property", nil, "one property of a Java client, as `key=value`; may be repeated")
 	flags.StringVar(&c.output, "output", "text", "how results look: `text or json`")
@@ -124,10 +129,13 @@ type client struct {
 	config javaConfig
 }
 
-// on runs do with a client and takes the client down again. SIGINT and SIGTERM end the context that do is given.
+// on runs do with a client and takes the client down again. SIGINT and SIGTERM end the context that do is given. A person sees that
+// the cluster is waited for, until there is output or do calls stream.
 func (a *app) on(ctx context.Context, c *clusterFlags, do func(ctx context.Context, cl *client) error, opts ...kgo.Opt) error {
 	ctx, release := a.interruptible(ctx)
 	defer release()
+	a.waiting = a.progress(c.json(), "waiting for "+cmp.Or(c.bootstrap, c.zookeeper, "the cluster"), 0, countUnit)
+	defer func() { a.waiting.done() }()
 	cl, err := a.connect(ctx, c, opts...)
 	if err != nil {
 		return err
@@ -141,6 +149,13 @@ func (a *app) on(ctx context.Context, c *clusterFlags, do func(ctx context.Conte
 		return &failure{exitInterrupted, errInterrupted}
 	}
 	return cl.dialed.explain(err)
+}
+
+// stream says of work that it may take any time: nobody waits for an answer any more, and what fails on the way to the cluster is
+// told as it happens.
+func (a *app) stream(cl *client) {
+	a.waiting.done()
+	cl.dialed.tell(a.stderr)
 }
 
 // connect makes a client and sees to it that a broker answers.
@@ -221,10 +236,17 @@ func bootstrapAddresses(choices ...string) ([]string, error) {
 		if address == "" {
 			continue
 		}
-		if i := strings.LastIndexByte(address, ':'); i < 0 || strings.HasSuffix(address, "]") {
+		i := strings.LastIndexByte(address, ':')
+		if i < 0 || strings.HasSuffix(address, "]") {
+			i = len(address)
 			address += ":9092"
-		} else if i == 0 {
-			return nil, &failure{exitUsage, fmt.Errorf("--bootstrap-server %s: %q has no host", list, address)}
+		}
+		host, port := address[:i], address[i+1:]
+		if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+			return nil, &failure{exitUsage, fmt.Errorf("--bootstrap-server %s: %q is no port, want 1 to 65535", list, port)}
+		}
+		if host == "" || strings.ContainsAny(host, " \t") {
+			return nil, &failure{exitUsage, fmt.Errorf("--bootstrap-server %s: %q has no host; want host:port, and commas between several", list, address)}
 		}
 		seeds = append(seeds, address)
 	}

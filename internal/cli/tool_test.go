@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"log/slog"
+	"net"
 	"os"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -107,6 +109,37 @@ func TestUnreachableClusterIsExplained(t *testing.T) {
 	}
 }
 
+// TestWorkWithoutEndTellsOfAddresses: who waits for records hears at once that the way to them is closed, once for each address, and
+// again only after it was open.
+func TestWorkWithoutEndTellsOfAddresses(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().String()
+	d := &dialed{seeds: []string{"127.0.0.1:2"}, timeout: time.Second}
+	dial := func(address string) {
+		if conn, err := d.dial(t.Context(), "tcp", address); err == nil {
+			_ = conn.Close()
+		}
+	}
+	dial("127.0.0.1:1") // before anybody wants to hear of it
+	var told strings.Builder
+	d.tell(&told)
+	dial("127.0.0.1:1")
+	dial("127.0.0.1:2")
+	dial(address)
+	_ = ln.Close()
+	dial(address)
+	dial(address)
+	want := "moldau: warning: cannot reach 127.0.0.1:1, which the cluster advertises: connection refused: nothing listens on that port; trying again\n" +
+		"moldau: warning: cannot reach 127.0.0.1:2: connection refused: nothing listens on that port; trying again\n" +
+		"moldau: warning: cannot reach " + address + ", which the cluster advertises: connection refused: nothing listens on that port; trying again\n"
+	if told.String() != want {
+		t.Errorf("told:\n%s\nwant:\n%s", &told, want)
+	}
+}
+
 // A client is told an address that it cannot dial: the commonest mistake with listeners there is.
 func TestWrongAdvertisedAddressIsExplained(t *testing.T) {
 	d := &dialed{seeds: []string{"10.0.0.1:9092"}, failed: map[string]error{"inside:9092": syscall.ECONNREFUSED}, answered: map[string]bool{"10.0.0.1:9092": true}}
@@ -141,7 +174,12 @@ func TestJavaProperties(t *testing.T) {
 		{[]string{"--command-property", "security.protocol=SSL"}, exitConfig, "only PLAINTEXT"},
 		{[]string{"--command-property", "compression.type=zip"}, exitConfig, "want none, gzip, snappy, lz4 or zstd"},
 		{[]string{"--command-property", "x"}, exitUsage, "want key=value"},
-		{[]string{"--bootstrap-server", ":9092"}, exitUsage, "has no host"},
+		{[]string{"--bootstrap-server", ":9092"}, exitUsage, `":9092" has no host`},
+		{[]string{"--bootstrap-server", "127.0.0.1 9092"}, exitUsage, `"127.0.0.1 9092:9092" has no host; want host:port`},
+		{[]string{"--bootstrap-server", "localhost:909x"}, exitUsage, `"909x" is no port`},
+		{[]string{"--bootstrap-server", "localhost:1,localhost:70000"}, exitUsage, `"70000" is no port, want 1 to 65535`},
+		{[]string{"--bootstrap-server", "localhost:"}, exitUsage, `"" is no port`},
+		{[]string{"--bootstrap-server", ""}, exitUsage, `--bootstrap-server "": want host:port`},
 		{[]string{"--output", "xml"}, exitUsage, "want text or json"},
 	} {
 		var out, errs output

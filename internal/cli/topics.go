@@ -45,7 +45,7 @@ func (a *app) topicsCommand() *cobra.Command {
 	flags.StringArrayVar(&f.deleteConfig, "delete-config", nil, "has had no effect since 4.0")
 	flags.IntVar(&f.partitions, "partitions", 0, "how many `partitions` the topic gets; the cluster's num.partitions unless given")
 	flags.IntVar(&f.replication, "replication-factor", 0, "`copies` of each partition; the cluster's default.replication.factor unless given")
-	flags.StringVar(&f.assignment, "replica-assignment", "", "the brokers of each partition, as `b1:b2,b1:b3,…`")
+	flags.StringVar(&f.assignment, "replica-assignment", "", "the brokers of each partition, as `b1:b2,b1:b3,...`")
 	flags.BoolVar(&f.underReplicated, "under-replicated-partitions", false, "describe only partitions that lack a copy")
 	flags.BoolVar(&f.unavailable, "unavailable-partitions", false, "describe only partitions without a leader")
 	flags.BoolVar(&f.underMinISR, "under-min-isr-partitions", false, "describe only partitions with fewer in-sync copies than min.insync.replicas")
@@ -55,7 +55,7 @@ func (a *app) topicsCommand() *cobra.Command {
 	flags.BoolVar(&f.ifNotExists, "if-not-exists", false, "a topic that exists already is no error")
 	flags.BoolVar(&f.excludeInternal, "exclude-internal", false, "leave internal topics out")
 	flags.BoolVar(&f.verbose, "verbose", false, "describe leader epochs, too")
-	flags.BoolVar(&f.offsets, "offsets", false, "describe how far each leader's log goes, too")
+	flags.BoolVar(&f.offsets, "offsets", false, "describe leader epochs, and how far each leader's log goes, too")
 	flags.Int32Var(&f.partitionsPerResponse, "partition-size-limit-per-response", 2000, "how many `partitions` to ask for at once")
 	flags.Bool("disable-rack-aware", false, "taken for Kafka's sake")
 	flags.Lookup("disable-rack-aware").Hidden = true
@@ -124,7 +124,7 @@ func (cl *client) topicsMatching(ctx context.Context, expression string, exclude
 		}
 	}
 	if len(names) == 0 && expression != "" && mustExist {
-		return nil, fmt.Errorf("topic %q does not exist; `moldau topics --list` shows those that do", expression)
+		return nil, noSuchTopic(expression, kerr.UnknownTopicOrPartition)
 	}
 	return names, nil
 }

@@ -60,6 +60,10 @@ func (a *app) describeTopics(ctx context.Context, cl *client, c *clusterFlags, f
 		return err
 	}
 	topics, err := cl.describe(ctx, names, f.partitionsPerResponse, c.zookeeper != "")
+	if errors.Is(err, errNoController) {
+		fmt.Fprintf(a.stderr, "moldau: warning: %v; what is being reassigned is not shown, and the rest may be out of date\n", err)
+		err = nil
+	}
 	if err != nil {
 		return err
 	}
@@ -106,7 +110,7 @@ func (a *app) describeTopics(ctx context.Context, cl *client, c *clusterFlags, f
 				case c.zookeeper != "":
 					fmt.Fprintf(w, "\tTopic: %s\tPartition: %d\tLeader: %d\tReplicas: %s\tIsr: %s\n", t.Topic, p.Partition, p.Leader, ids(p.Replicas), ids(p.ISR))
 				default:
-					p.print(w, t.Topic, f.verbose)
+					p.print(w, t.Topic, f.verbose || f.offsets)
 				}
 			}
 		}
@@ -183,7 +187,7 @@ func (cl *client) topicsToDescribe(ctx context.Context, f topicFlags) ([]string,
 }
 
 // describe asks for partitions, settings and reassignments of topics, and returns them in the order of names. ownConfigs leaves
-// out what is set for all topics.
+// out what is set for all topics. With errNoController the topics are there, without their reassignments.
 func (cl *client) describe(ctx context.Context, names []string, perResponse int32, ownConfigs bool) ([]describedTopic, error) {
 	topics, err := cl.describePartitions(ctx, names, perResponse)
 	if err != nil {
@@ -200,7 +204,11 @@ func (cl *client) describe(ctx context.Context, names []string, perResponse int3
 		}
 	}
 	// A cluster that cannot move partitions has none that move.
-	moves, _ := cl.admin.ListPartitionReassignments(ctx, set)
+	var moves kadm.ListPartitionReassignmentsResponses
+	unknown := ofController(ctx, func(ctx context.Context) (err error) {
+		moves, err = cl.admin.ListPartitionReassignments(ctx, set)
+		return err
+	})
 	for i := range topics {
 		t := &topics[i]
 		config, err := configs.On(t.Topic, nil)
@@ -224,6 +232,9 @@ func (cl *client) describe(ctx context.Context, names []string, perResponse int3
 		if len(t.Partitions) > 0 {
 			t.ReplicationFactor = len(t.Partitions[0].Replicas) - len(t.Partitions[0].Adding)
 		}
+	}
+	if errors.Is(unknown, errNoController) {
+		return topics, unknown
 	}
 	return topics, nil
 }

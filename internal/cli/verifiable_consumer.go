@@ -90,6 +90,7 @@ func (a *app) consumeVerifiably(ctx context.Context, c *clusterFlags, f verifiab
 	opts = append(opts, kgo.ConsumeTopics(f.topic), kgo.ConsumeStartOffset(start), kgo.ConsumeResetOffset(start), kgo.OnPartitionsAssigned(moved("partitions_assigned")),
 		kgo.OnPartitionsRevoked(moved("partitions_revoked")), kgo.OnPartitionsLost(moved("partitions_lost")))
 	return a.on(ctx, c, func(ctx context.Context, cl *client) error {
+		a.stream(cl)
 		started()
 		for read := int64(0); (f.maxMessages < 0 || read < f.maxMessages) && e.failure() == nil; {
 			limit := 500 // as max.poll.records
@@ -102,7 +103,7 @@ func (a *app) consumeVerifiably(ctx context.Context, c *clusterFlags, f verifiab
 				break
 			}
 			if all := fetches.Errors(); len(all) > 0 {
-				return fmt.Errorf("read %s-%d: %w", all[0].Topic, all[0].Partition, all[0].Err)
+				return unread(all[0])
 			}
 			records := fetches.Records()
 			read += int64(len(records))

@@ -65,6 +65,7 @@ func (f *verifiableProduceFlags) record(i int64) *kgo.Record {
 
 // produceVerifiably sends until there are enough or a signal comes, which is no failure here.
 func (a *app) produceVerifiably(ctx context.Context, cl *client, f verifiableProduceFlags) error {
+	a.stream(cl)
 	e := &events{w: a.stdout}
 	e.tell("startup_complete")
 	start := time.Now()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ type verifiedFile struct {
 	DamagedBytes  int64  `json:"damagedBytes,omitempty"`
 	Damage        []hurt `json:"damage,omitempty"`
 	UnfinishedEnd int64  `json:"unfinishedBytes,omitempty"`
+	Unreadable    string `json:"unreadable,omitempty"`
 	Fault         string `json:"fault,omitempty"` // of a file that is made anew from the log
 }
 
@@ -41,8 +43,8 @@ func (a *app) verifyLogCommand() *cobra.Command {
 		Short: "Look for damage in the files of a stopped node, and name the first damaged offset of each",
 		Long: `Reads every file of the partitions in DIR, a directory of log.dirs or one partition's folder, and changes nothing.
 
-Damaged records are lost unless there is another copy; indexes, snapshots and checkpoints are made anew from the log by the
-next start. Exit code 0: all is whole; 4: something is damaged.`,
+Damaged records are lost unless there is another copy; indexes, snapshots and checkpoints are made anew from the log when the node
+runs. Exit code 0: all is whole; 4: something is damaged or cannot be read.`,
 		Example: "  moldau verify-log data\n  moldau verify-log --output json /var/lib/moldau/orders-0",
 		Args:    usage(cobra.MinimumNArgs(1)),
 		PreRunE: func(*cobra.Command, []string) error {
@@ -83,10 +85,10 @@ func (a *app) verifyLog(c *clusterFlags, dirs []string, running bool) error {
 				Read:  func(n int) { progress.add(int64(n)) },
 				Each: func(f commitlog.Checked) {
 					found := verified(f)
-					if len(found.Damage) > 0 {
+					switch {
+					case len(found.Damage) > 0 || found.Unreadable != "":
 						damaged++
-					}
-					if found.Fault != "" {
+					case found.Fault != "":
 						faulty++
 					}
 					files = append(files, found)
@@ -105,13 +107,16 @@ func (a *app) verifyLog(c *clusterFlags, dirs []string, running bool) error {
 		fmt.Fprintf(w, "%d files read, %d damaged, %d to be made anew\n", len(files), damaged, faulty)
 	})
 	if err == nil && damaged+faulty > 0 {
-		return &failure{exitData, fmt.Errorf("%d of %d files have lost records, %d others are made anew from the log by the next start", damaged, len(files), faulty)}
+		return &failure{exitData, fmt.Errorf("%d of %d files are damaged, %d others are made anew from the log when the node runs", damaged, len(files), faulty)}
 	}
 	return err
 }
 
 func verified(f commitlog.Checked) verifiedFile {
 	v := verifiedFile{File: f.Path, Bytes: f.Bytes, Batches: f.Batches, UnfinishedEnd: f.Unfinished, Fault: f.Fault}
+	if f.Unreadable != nil {
+		v.Unreadable = bare(f.Unreadable, f.Path).Error()
+	}
 	for i, d := range f.Damage {
 		if i == 0 {
 			v.FirstDamaged = &f.Damage[0].From
@@ -120,6 +125,15 @@ func verified(f commitlog.Checked) verifiedFile {
 		v.Damage = append(v.Damage, hurt{Position: d.Position, Bytes: d.Bytes, From: d.From, To: d.To})
 	}
 	return v
+}
+
+// bare is an error without the path, which the caller names, if it is one of the disk about that file.
+func bare(err error, path string) error {
+	var at *fs.PathError
+	if errors.As(err, &at) && at.Path == path {
+		return at.Err
+	}
+	return err
 }
 
 // print says what is wrong with a file, nothing if all is well.
@@ -131,11 +145,14 @@ func (v verifiedFile) print(w io.Writer) {
 		}
 		fmt.Fprintf(w, "%s: damaged at offset %d: %d bytes at position %d; %s\n", v.File, d.From, d.Bytes, d.Position, to)
 	}
+	if v.Unreadable != "" {
+		fmt.Fprintf(w, "%s: cannot be read: %s\n", v.File, v.Unreadable)
+	}
 	if v.UnfinishedEnd > 0 {
 		fmt.Fprintf(w, "%s: the last %d bytes are no whole batch, as after a crash; the next start cuts them off\n", v.File, v.UnfinishedEnd)
 	}
 	if v.Fault != "" {
-		fmt.Fprintf(w, "%s: %s; the next start makes it anew\n", v.File, v.Fault)
+		fmt.Fprintf(w, "%s: %s; it is made anew when the node runs\n", v.File, v.Fault)
 	}
 }
 
@@ -148,6 +165,13 @@ func (a *app) logsIn(disk vfs.FS, dir string) (found struct {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return found, err
+	}
+	entry, err := disk.Stat(dir)
+	if err != nil {
+		return found, &failure{exitUsage, fmt.Errorf("%s: %w", dir, bare(err, dir))}
+	}
+	if !entry.Dir {
+		return found, &failure{exitUsage, fmt.Errorf("%s is a file: name the folder that it lies in, or a directory of log.dirs", dir)}
 	}
 	entries, err := disk.List(dir)
 	if err != nil {

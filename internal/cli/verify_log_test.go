@@ -32,7 +32,7 @@ func writeFolder(t *testing.T) (dir, log string) {
 	}
 	log = filepath.Join(folder, "00000000000000000000.log")
 	for path, text := range map[string]string{
-		log: string(content), filepath.Join(folder, "00000000000000000000.index"): "", filepath.Join(folder, "00000000000000000000.timeindex"): "",
+		log: string(content), filepath.Join(folder, "00000000000000000000.index"): "", filepath.Join(folder, "00000000000000000000.timeindex"): "\x00\x00\x00\x00\x00\x00\x03\xf1\x00\x00\x00\x13",
 		filepath.Join(folder, "leader-epoch-checkpoint"): "0\n1\n1 0\n", filepath.Join(dir, ".kafka_cleanshutdown"): "",
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -123,7 +123,33 @@ func TestVerifyLogOfARunningNode(t *testing.T) {
 	if code, stdout, stderr := verify("--running", dir); code != exitOK {
 		t.Fatalf("%d %q %q", code, stdout, stderr)
 	}
-	if code, _, stderr := verify(t.TempDir()); code != exitUsage || !strings.Contains(stderr, "holds no partition") {
-		t.Fatalf("%d %q", code, stderr)
+}
+
+// TestVerifyLogOfSomethingElse: whoever names what is no directory of ours is told what it is.
+func TestVerifyLogOfSomethingElse(t *testing.T) {
+	_, log := writeFolder(t)
+	empty := t.TempDir()
+	for path, want := range map[string]string{
+		empty: "holds no partition", log: "is a file: name the folder", filepath.Join(empty, "nowhere"): "nowhere: no such file or directory",
+	} {
+		if code, stdout, stderr := verify(path); code != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, path) != 1 {
+			t.Errorf("%s: %d %q %q", path, code, stdout, stderr)
+		}
+	}
+}
+
+// TestVerifyLogOfABadDisk: a file that cannot be read is named, and the others are read.
+func TestVerifyLogOfABadDisk(t *testing.T) {
+	dir, log := writeFolder(t)
+	if err := os.Remove(log); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(log, 0o755); err != nil { // opens, and gives an error when it is read
+		t.Fatal(err)
+	}
+	code, stdout, stderr := verify(dir)
+	if code != exitData || !strings.Contains(stdout, log+": cannot be read: is a directory\n") || !strings.Contains(stdout, log+": damaged at offset 0: ") ||
+		!strings.Contains(stdout, "4 files read, 1 damaged, 0 to be made anew\n") || !strings.Contains(stderr, "1 of 4 files are damaged") {
+		t.Errorf("%d %q %q", code, stdout, stderr)
 	}
 }

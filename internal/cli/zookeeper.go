@@ -19,7 +19,7 @@ import (
 func (c *clusterFlags) byZooKeeper(flags *pflag.FlagSet) {
 	f := flags.Lookup("zookeeper")
 	f.Value, f.Hidden = (*textFlag)(&c.zookeeper), false
-	f.Usage = "where ZooKeeper is, as `host:port,…/chroot`, instead of --bootstrap-server"
+	f.Usage = "where ZooKeeper is, as `host:port,.../chroot`, instead of --bootstrap-server"
 }
 
 // textFlag is a flag that takes any text.
@@ -31,6 +31,8 @@ func (f *textFlag) Set(value string) error { *f = textFlag(value); return nil }
 
 // tree opens a session with the ZooKeeper that --zookeeper names. The caller closes it.
 func (a *app) tree(ctx context.Context, connect string) (*zkconsumer.Tree, error) {
+	a.waiting = a.progress(false, "waiting for ZooKeeper at "+connect, 0, countUnit)
+	defer func() { a.waiting.done() }()
 	tree, err := zkconsumer.Open(ctx, zkconsumer.Place{
 		Connect: connect, SessionTimeout: 30 * time.Second, ConnectionTimeout: 10 * time.Second,
 		Dial: (&net.Dialer{}).DialContext, Now: time.Now, Log: slog.New(slog.DiscardHandler),

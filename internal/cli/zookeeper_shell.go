@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -36,7 +37,8 @@ func (a *app) zookeeperShellCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s := &zookeeperShell{a: a, tree: tree}
+			s := &zookeeperShell{a: a, ctx: ctx, server: args[0], tree: tree}
+			s.printWatches.Store(true)
 			defer s.close()
 			if len(args) > 1 {
 				return s.run(args[1:])
@@ -52,22 +54,42 @@ func (a *app) zookeeperShellCommand() *cobra.Command {
 type shellVerb struct {
 	usage    string // its arguments
 	min, max int    // how many
+	path     shellPath
 	do       func(s *zookeeperShell, args []string) error
+	offline  bool // needs no session
 }
 
+// shellPath is which argument of a command is a path of the tree.
+type shellPath int
+
+const (
+	pathFirst      shellPath = iota
+	pathAfterFlags           // the first that does not begin with -
+	pathLast
+	pathNone
+)
+
+// shellVerbs are the commands. Those that say something about the lines before are known to interact alone.
 func shellVerbs() map[string]shellVerb {
 	return map[string]shellVerb{
-		"ls":     {"path [watch]", 1, 2, (*zookeeperShell).list},
-		"ls2":    {"path [watch]", 1, 2, (*zookeeperShell).listAndStat},
-		"get":    {"path [watch]", 1, 2, (*zookeeperShell).get},
-		"stat":   {"path [watch]", 1, 2, (*zookeeperShell).stat},
-		"set":    {"path data [version]", 2, 3, (*zookeeperShell).set},
-		"create": {"[-s] [-e] path data [acl]", 2, 5, (*zookeeperShell).create},
-		"delete": {"path [version]", 1, 2, (*zookeeperShell).delete},
-		"rmr":    {"path", 1, 1, (*zookeeperShell).deleteAll},
-		"getAcl": {"path", 1, 1, (*zookeeperShell).getACL},
-		"setAcl": {"path acl", 2, 2, (*zookeeperShell).setACL},
-		"sync":   {"path", 1, 1, (*zookeeperShell).sync},
+		"ls":           {"path [watch]", 1, 2, pathFirst, (*zookeeperShell).list, false},
+		"ls2":          {"path [watch]", 1, 2, pathFirst, (*zookeeperShell).listAndStat, false},
+		"get":          {"path [watch]", 1, 2, pathFirst, (*zookeeperShell).get, false},
+		"stat":         {"path [watch]", 1, 2, pathFirst, (*zookeeperShell).stat, false},
+		"set":          {"path data [version]", 2, 3, pathFirst, (*zookeeperShell).set, false},
+		"create":       {"[-s] [-e] path data [acl]", 2, 5, pathAfterFlags, (*zookeeperShell).create, false},
+		"delete":       {"path [version]", 1, 2, pathFirst, (*zookeeperShell).delete, false},
+		"rmr":          {"path", 1, 1, pathFirst, (*zookeeperShell).deleteAll, false},
+		"getAcl":       {"path", 1, 1, pathFirst, (*zookeeperShell).getACL, false},
+		"setAcl":       {"path acl", 2, 2, pathFirst, (*zookeeperShell).setACL, false},
+		"sync":         {"path", 1, 1, pathFirst, (*zookeeperShell).sync, false},
+		"setquota":     {"-n|-b val path", 3, 3, pathLast, (*zookeeperShell).setQuota, false},
+		"listquota":    {"path", 1, 1, pathFirst, (*zookeeperShell).listQuota, false},
+		"delquota":     {"[-n|-b] path", 1, 2, pathLast, (*zookeeperShell).deleteQuota, false},
+		"addauth":      {"scheme auth", 1, 2, pathNone, (*zookeeperShell).addAuth, false},
+		"printwatches": {"on|off", 0, 1, pathNone, (*zookeeperShell).watchesPrinted, true},
+		"connect":      {"host:port", 0, 1, pathNone, (*zookeeperShell).connect, true},
+		"close":        {"", 0, 0, pathNone, (*zookeeperShell).disconnect, false},
 	}
 }
 
@@ -75,23 +97,30 @@ func shellHelp() string {
 	var b strings.Builder
 	verbs := shellVerbs()
 	for _, name := range sortedKeys(verbs) {
-		fmt.Fprintf(&b, "\t%s %s\n", name, verbs[name].usage)
+		fmt.Fprintf(&b, "\t%s\n", strings.TrimSpace(name+" "+verbs[name].usage))
 	}
-	return b.String() + "\thelp\n\tquit\n"
+	return b.String() + "\thistory\n\tredo cmdno\n\thelp\n\tquit\n"
 }
 
 // zookeeperShell is a session and what came of it.
 type zookeeperShell struct {
-	a    *app
-	tree *zkconsumer.Tree
+	a      *app
+	ctx    context.Context
+	server string           // the last that it was told to connect to
+	tree   *zkconsumer.Tree // nil: closed
+	lines  []string         // what was typed, for history and redo
 
-	watches sync.WaitGroup
-	print   sync.Mutex // events come at any time
+	printWatches atomic.Bool
+	watches      sync.WaitGroup
+	print        sync.Mutex // events come at any time
 }
 
 // close ends the session, and with it the watches.
 func (s *zookeeperShell) close() {
-	s.tree.Close()
+	if s.tree != nil {
+		s.tree.Close()
+		s.tree = nil
+	}
 	s.watches.Wait()
 }
 
@@ -116,19 +145,9 @@ func (s *zookeeperShell) interact(ctx context.Context) error {
 		}
 		select {
 		case line := <-lines:
-			args, err := shellWords(line)
-			switch {
-			case err == nil && len(args) == 0:
-				continue
-			case err == nil && args[0] == "quit":
+			if done, err := s.line(line); done {
 				return nil
-			case err == nil && args[0] == "help":
-				s.say(s.a.stderr, shellHelp())
-				continue
-			case err == nil:
-				err = s.run(args)
-			}
-			if err != nil {
+			} else if err != nil {
 				s.say(s.a.stderr, err.Error()+"\n")
 			}
 		case err := <-failed:
@@ -137,6 +156,76 @@ func (s *zookeeperShell) interact(ctx context.Context) error {
 			return &failure{exitInterrupted, errInterrupted}
 		}
 	}
+}
+
+// line does what a line says. It is done after quit.
+func (s *zookeeperShell) line(line string) (done bool, err error) {
+	args, err := shellWords(line)
+	if err != nil || len(args) == 0 {
+		return false, err
+	}
+	s.lines = append(s.lines, line)
+	switch args[0] {
+	case "quit":
+		return true, nil
+	case "help":
+		s.say(s.a.stderr, shellHelp())
+		return false, nil
+	case "history":
+		s.history()
+		return false, nil
+	case "redo":
+		return s.redo(args[1:])
+	}
+	return false, s.run(args)
+}
+
+// historyLines is how many lines before the last history tells.
+const historyLines = 10
+
+func (s *zookeeperShell) history() {
+	for i := max(0, len(s.lines)-1-historyLines); i < len(s.lines); i++ {
+		s.say(s.a.stdout, fmt.Sprintf("%d - %s\n", i, s.lines[i]))
+	}
+}
+
+// redo does an earlier line again, which stands in the history in place of this one.
+func (s *zookeeperShell) redo(args []string) (done bool, err error) {
+	if len(args) != 1 {
+		return false, &failure{exitUsage, errors.New("want redo cmdno")}
+	}
+	n, err := javaInt(args[0], 32)
+	last := len(s.lines) - 1
+	switch {
+	case err != nil:
+		return false, err
+	case n < 0 || n >= int64(last):
+		s.say(s.a.stdout, "Command index out of range\n")
+		return false, nil
+	}
+	again := s.lines[n]
+	if words, _ := shellWords(again); words[0] == "redo" {
+		s.say(s.a.stdout, "No redoing redos\n")
+		return false, nil
+	}
+	s.lines = s.lines[:last]
+	return s.line(again)
+}
+
+// javaInt reads a number, and fails as Java does.
+func javaInt(text string, bits int) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, bits)
+	if err != nil {
+		return 0, javaFault("NumberFormatException", fmt.Sprintf("For input string: %q", text))
+	}
+	return n, nil
+}
+
+const commandFailed = "Command failed: java.lang."
+
+// javaFault is what ZooKeeper's shell says of arguments that it cannot work with.
+func javaFault(class, text string) error {
+	return &failure{exitUsage, errors.New(commandFailed + class + ": " + text)}
 }
 
 // shellWords splits a line at spaces, except between quotes.
@@ -172,15 +261,26 @@ func (s *zookeeperShell) run(args []string) error {
 	if len(rest) < verb.min || len(rest) > verb.max {
 		return &failure{exitUsage, fmt.Errorf("want %s %s", args[0], verb.usage)}
 	}
-	for i, word := range rest { // the first that is no flag
-		if !strings.HasPrefix(word, "-") || args[0] != "create" {
-			if !strings.HasPrefix(word, "/") || word != "/" && strings.HasSuffix(word, "/") {
-				return &failure{exitUsage, fmt.Errorf("%s is not a path: it begins with / and does not end with one", word)}
-			}
-			return s.explain(verb.do(s, rest), rest[i])
+	at := 0
+	switch verb.path {
+	case pathAfterFlags:
+		for at < len(rest)-1 && strings.HasPrefix(rest[at], "-") {
+			at++
 		}
+	case pathLast:
+		at = len(rest) - 1
 	}
-	return &failure{exitUsage, fmt.Errorf("want %s %s", args[0], verb.usage)}
+	if s.tree == nil && !verb.offline {
+		s.say(s.a.stdout, "Not connected\n")
+		return nil
+	}
+	if verb.path == pathNone {
+		return verb.do(s, rest)
+	}
+	if word := rest[at]; !strings.HasPrefix(word, "/") || word != "/" && strings.HasSuffix(word, "/") {
+		return &failure{exitUsage, fmt.Errorf("%s is not a path: it begins with / and does not end with one", word)}
+	}
+	return s.explain(verb.do(s, rest), rest[at])
 }
 
 // explain tells an error of ZooKeeper's in the words of its own shell.
@@ -208,10 +308,10 @@ func (s *zookeeperShell) say(w io.Writer, text string) {
 
 // watch tells of the one event that a watch brings.
 func (s *zookeeperShell) watch(events <-chan zk.Event) {
+	root := s.tree.Path("")
 	s.watches.Go(func() {
 		e, ok := <-events
-		if ok && e.Type != zk.EventNotWatching {
-			root := s.tree.Path("")
+		if ok && e.Type != zk.EventNotWatching && s.printWatches.Load() {
 			s.say(s.a.stdout, fmt.Sprintf("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:%s path:%s\n", strings.TrimPrefix(e.Type.String(), "Event"), path.Join("/", strings.TrimPrefix(e.Path, root))))
 		}
 	})
@@ -432,4 +532,45 @@ func (s *zookeeperShell) sync(args []string) error {
 		s.say(s.a.stdout, "Sync returned 0\n")
 	}
 	return err
+}
+
+// addAuth shows who the session is. One that fails has its connection closed by ZooKeeper.
+func (s *zookeeperShell) addAuth(args []string) error {
+	var auth []byte
+	if len(args) > 1 {
+		auth = []byte(args[1])
+	}
+	return s.tree.Conn().AddAuth(args[0], auth)
+}
+
+// watchesPrinted says whether the events of watches are told, or changes that.
+func (s *zookeeperShell) watchesPrinted(args []string) error {
+	if len(args) > 0 {
+		s.printWatches.Store(args[0] == "on")
+		return nil
+	}
+	state := "off"
+	if s.printWatches.Load() {
+		state = "on"
+	}
+	s.say(s.a.stdout, "printwatches is "+state+"\n")
+	return nil
+}
+
+// connect begins a session anew, where it was or elsewhere.
+func (s *zookeeperShell) connect(args []string) error {
+	s.close()
+	if len(args) > 0 {
+		s.server = args[0]
+	}
+	tree, err := s.a.tree(s.ctx, s.server)
+	if err == nil {
+		s.tree = tree
+	}
+	return err
+}
+
+func (s *zookeeperShell) disconnect([]string) error {
+	s.close()
+	return nil
 }
