@@ -1,9 +1,8 @@
 package sim
 
 import (
-	"encoding/json"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,19 +62,20 @@ var bugs = []bug{
 	{name: "sequences have gaps, and none is a duplicate", file: "commitlog/producers.go", old: "for _, sent := range p.sent[:p.known] {", new: "for _, sent := range p.sent[:0] {", finds: []Promise{onceInOrder}},
 	{name: "recovery does not verify what it reads", file: "commitlog/recover.go", old: "			err = b.VerifyCRC()\n		}\n		if err == nil && (b.Base", new: "			err = nil\n		}\n		if err == nil && (b.Base",
 		finds: slices.Concat([]Promise{sound}, durability)},
-	{name: "retention takes everything", file: "commitlog/retain.go", old: "release = excess >= v.size && v.size > 0", new: "release = v.size > 0", finds: []Promise{withinBounds, ackedStay}},
-	{name: "compaction goes past what the next start knows", file: "commitlog/compact.go", old: "min(l.recoveryPoint, l.stored)", new: "l.recoveryPoint", finds: durability},
-	{name: "compaction takes the newest record of a key", file: "commitlog/compact.go", old: "return key != nil && !(tombstone && expired) && !c.keys.superseded(key, offset)", new: "return key != nil && c.keys.superseded(key, offset)",
+	{name: "retention takes everything", file: "commitlog/retain.go", old: "release = excess >= v.size", new: "release = v.size > 0", finds: []Promise{withinBounds, ackedStay}},
+	{name: "compaction goes past what the next start knows", file: "commitlog/compactable.go", old: "min(l.recoveryPoint, l.stored)", new: "l.recoveryPoint", finds: durability},
+	{name: "compaction takes the newest record of a key", file: "commitlog/compact_filter.go", old: "return key != nil && !(tombstone && expired) && !c.keys.superseded(key, offset)", new: "return key != nil && c.keys.superseded(key, offset)",
 		finds: []Promise{ackedStay, sameReplicas}},
 	{name: "a deletion of records is not journalled", file: "storage/log.go", old: "if err == nil && l.DurableLogStart() < to {", new: "if err == nil && to < 0 {", finds: []Promise{withinBounds}},
 
 	{name: "a partition whose follower began anew is forgotten", file: "fetcher/session.go", old: "now := l.followers[f.key]\n		return now != nil && now.in", new: "return f.in", finds: []Promise{inTime, sameReplicas}},
-	{name: "followers tell of what is not on disk", file: "fetcher/loop.go", old: "	if waiter != nil {\n		l.unname(f)", new: "	if waiter != nil && l.f == nil {\n		l.unname(f)", finds: durability},
+	{name: "followers tell of what is not on disk", file: "fetcher/loop.go", old: "	if waiter != nil {\n		l.named.remove(f)", new: "	if waiter != nil && l.f == nil {\n		l.named.remove(f)", finds: durability},
 
 	{name: "a late wish for another in-sync set is granted", file: "controller/alter_partition.go", old: "case want.PartitionEpoch < p.PartitionEpoch:", new: "case want.PartitionEpoch < 0:", finds: durability},
 	{name: "whoever is there is elected", file: "controller/partitions.go", old: "if t.election == electUnclean {", new: "if t.election >= 0 {", finds: durability},
 	{name: "the in-sync set does not count in elections", file: "controller/partitions.go", old: "return (slices.Contains(isr, id) || len(isr) == 0 && slices.Contains(elr, id)) && t.acceptable(id)", new: "return t.acceptable(id)",
 		finds: durability},
+	{name: "a node does not tell that a directory has failed", file: "uplink/uplink.go", old: "range u.o.Offline() {", new: "range u.o.Offline()[:0] {", finds: []Promise{inTime}},
 	{name: "producer ids are given out twice", file: "controller/producer_ids.go", old: "NextProducerID: first + producerIDBlock", new: "NextProducerID: max(first, producerIDBlock)", finds: []Promise{onceInOrder}},
 	{name: "a topic is made over another of its name", file: "controller/topics.go", old: "if _, ok := s.image.Topics.ByName(t.Topic); ok {", new: "if _, ok := s.image.Topics.ByName(t.Topic); ok && t.NumPartitions != 1 {",
 		finds: []Promise{linear, sound, sameImages}},
@@ -113,12 +113,8 @@ func TestPlantedBugsStand(t *testing.T) {
 		if b.file == "" {
 			continue
 		}
-		source, err := os.ReadFile(filepath.Join("..", b.file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(source), b.old); n != 1 {
-			t.Errorf("%s: %s has %q %d times, want once", b.name, b.file, b.old, n)
+		if _, err := b.change().apply(); err != nil {
+			t.Errorf("%s: %v", b.name, err)
 		}
 	}
 	if len(bugs) < 30 {
@@ -126,8 +122,9 @@ func TestPlantedBugsStand(t *testing.T) {
 	}
 }
 
-// TestPlantedBugsAreCaught: each is found by a checker whose business it is. The tree without them passes the same seeds in TestSeeds.
-// It takes an hour on a quiet machine, and runs with MOLDAU_EFFORT=night, or for the bugs that -bug names.
+// TestPlantedBugsAreCaught: each is found by a checker whose business it is, in the median of several searches that begin at seeds
+// mostSeeds apart. The tree without them passes the same seeds in TestSeeds. It takes an hour for each search on a quiet machine, and
+// runs with MOLDAU_EFFORT=night, or for the bugs that -bug names.
 func TestPlantedBugsAreCaught(t *testing.T) {
 	if *bugNamed == "" && os.Getenv("MOLDAU_EFFORT") != "night" {
 		t.Skip("takes an hour")
@@ -143,20 +140,16 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 			if b.file != "" {
 				binary, flags = build(t, b), nil
 			}
-			for seed := uint64(1); seed <= mostSeeds; seed++ {
-				out := runApart(binary, seed, Options{}, flags...)
-				for _, broken := range out.Broken {
-					if slices.Contains(b.finds, broken.Promise) {
-						t.Logf("found by seed %d after %d rounds: %v", seed, out.Rounds, broken)
-						return
-					}
-				}
-				if len(out.Broken) > 0 {
-					t.Logf("seed %d tells something else: %v", seed, out.Broken[0])
-				}
+			var took []int
+			for n := range *searches {
+				took = append(took, search(t, b, binary, uint64(n*mostSeeds+1), flags))
 			}
-			missed++
-			t.Logf("not found by %d seeds", mostSeeds)
+			median := slices.Sorted(slices.Values(took))[len(took)/2]
+			if median > mostSeeds {
+				missed++
+			}
+			// At once and without t, for who reads on while others are looked for.
+			fmt.Fprintf(os.Stderr, "%s: median %d of %v seeds\n", b.name, median, took)
 		})
 	}
 	if missed*20 > looked {
@@ -164,35 +157,42 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 	}
 }
 
+// search returns how many seeds it takes to find a bug, from one on; more than mostSeeds if so many do not find it.
+func search(t *testing.T, b bug, binary string, from uint64, flags []string) int {
+	for n := range mostSeeds {
+		seed := from + uint64(n)
+		out := runApart(binary, seed, Options{}, flags...)
+		for _, broken := range out.Broken {
+			if slices.Contains(b.finds, broken.Promise) {
+				t.Logf("found by seed %d after %d rounds: %v", seed, out.Rounds, broken)
+				return n + 1
+			}
+		}
+		if len(out.Broken) > 0 {
+			t.Logf("seed %d tells something else: %v", seed, out.Broken[0])
+		}
+	}
+	t.Logf("not found by %d seeds from %d on", mostSeeds, from)
+	return mostSeeds + 1
+}
+
 // build makes a binary of this package's tests with a bug in it.
 func build(t *testing.T, b bug) string {
 	t.Helper()
-	dir := t.TempDir()
-	path, err := filepath.Abs(filepath.Join("..", b.file))
-	if err != nil {
+	c := b.change()
+	var err error
+	if c.file, err = filepath.Abs(c.file); err != nil {
 		t.Fatal(err)
 	}
-	source, err := os.ReadFile(path)
-	if err != nil {
+	binary := filepath.Join(t.TempDir(), "sim.test")
+	if err := compile(binary, []change{c}, "-vet=off"); err != nil {
 		t.Fatal(err)
-	}
-	changed := filepath.Join(dir, filepath.Base(path))
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string][]byte{changed: []byte(strings.Replace(string(source), b.old, b.new, 1)), filepath.Join(dir, "overlay.json"): overlay} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	binary := filepath.Join(dir, "sim.test")
-	out, err := exec.Command("go", "test", "-c", "-tags", "sim", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".").CombinedOutput()
-	if err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
 	}
 	return binary
 }
+
+// change is what a bug changes in the source.
+func (b bug) change() change { return change{filepath.Join("..", b.file), b.old, b.new} }
 
 // plantedIn adds to a run what lies between a node and its disk.
 func plantedIn(o Options, name string) Options {

@@ -16,7 +16,7 @@ var (
 // TestCampaign runs seeds, each in a process of its own, for as long as -hours says. A failure is made smaller and told with the
 // command that replays it; then it goes on. One seed in fifty, and each that fails, runs twice and has to do the same.
 //
-//	go test ./internal/sim -run TestCampaign -hours 2 -timeout 3h
+//	go test ./internal/sim -run TestCampaign -hours 2 -timeout 0
 func TestCampaign(t *testing.T) {
 	if *hours == 0 {
 		t.Skip("goes on for as long as -hours says")
@@ -26,8 +26,12 @@ func TestCampaign(t *testing.T) {
 		seed = uint64(time.Now().Unix()) * 1000
 	}
 	var all sum
-	told := time.Now()
-	for end := told.Add(time.Duration(*hours * float64(time.Hour))); time.Now().Before(end); seed++ {
+	began := time.Now()
+	end, told := began.Add(time.Duration(*hours*float64(time.Hour))), began
+	if deadline, ok := t.Deadline(); ok && deadline.Before(end) {
+		t.Fatalf("-timeout ends it before -hours do: 0 is none")
+	}
+	for ; time.Now().Before(end); seed++ {
 		try := func(o Options) Outcome { return runApart(os.Args[0], seed, o) }
 		out := try(Options{})
 		all.add(out)
@@ -42,7 +46,7 @@ func TestCampaign(t *testing.T) {
 		}
 		if time.Since(told) > time.Minute {
 			told = time.Now()
-			fmt.Fprintf(os.Stderr, "seed %d: %v\n", seed, &all)
+			fmt.Fprintf(os.Stderr, "%v, seed %d: %v\n", told.Sub(began).Round(time.Second), seed, &all)
 		}
 	}
 	t.Log(&all)

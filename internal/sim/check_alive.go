@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"moldau/internal/kafka"
+	"moldau/internal/metadata"
 )
 
 // quiet is the time after the last fault: every partition takes records and can be read to its end, before long.
@@ -54,7 +55,7 @@ func (c *course) check(name string, end time.Time, what string, look func(ctx co
 		look(ctx, checker)
 	}()
 	if !c.world.Within(2*patience, closed(done)) {
-		c.fail(inTime, "%s: reading it back does not end", what)
+		c.fail(inTime, "%s: asking for it does not end", what)
 	}
 }
 
@@ -91,13 +92,9 @@ func (c *course) checkInSync() {
 	lacking := ""
 	full := func() bool {
 		for _, h := range c.hosts {
-			for _, topic := range h.life.node.Image().Topics.All() {
-				for number, p := range topic.Partitions.All() {
-					if p.Leader == kafka.NoNode || len(p.ISR) < len(p.Replicas) || p.Reassigning() {
-						lacking = fmt.Sprintf("%s-%d on %s: leader %d, in sync %v of %v", topic.Name, number, h.name, p.Leader, p.ISR, p.Replicas)
-						return false
-					}
-				}
+			if lacking = c.lackingIn(h.life.node.Image()); lacking != "" {
+				lacking = h.name + " knows " + lacking
+				return false
 			}
 		}
 		return true
@@ -105,4 +102,39 @@ func (c *course) checkInSync() {
 	if !c.world.Within(patience, full) {
 		c.fail(inTime, "not all are in sync %v after the last fault: %s", patience, lacking)
 	}
+}
+
+// checkStaysInSync: as long as nothing goes wrong nobody falls behind.
+func (c *course) checkStaysInSync(d time.Duration) {
+	if c.broken() {
+		return
+	}
+	var seen *metadata.Image
+	lacking := ""
+	c.world.Within(d, func() bool {
+		if now := c.newest(); now != seen {
+			seen = now
+			lacking = c.lackingIn(now)
+		}
+		return lacking != ""
+	})
+	if lacking != "" {
+		c.fail(inTime, "nothing goes wrong, and the newest image has %s", lacking)
+	}
+}
+
+// lackingIn names a partition that has no leader, or not all its replicas in sync; "" if there is none. A topic that clients race for
+// has one replica, and may have been made on a node while that got empty disks.
+func (c *course) lackingIn(image *metadata.Image) string {
+	for name, topic := range image.Topics.All() {
+		if name == contested && c.plan.wipes() {
+			continue
+		}
+		for number, p := range topic.Partitions.All() {
+			if p.Leader == kafka.NoNode || len(p.ISR) < len(p.Replicas) || p.Reassigning() {
+				return fmt.Sprintf("%s-%d with leader %d, in sync %v of %v", topic.Name, number, p.Leader, p.ISR, p.Replicas)
+			}
+		}
+	}
+	return ""
 }

@@ -55,10 +55,14 @@ func (h *History) checkBoundsLocked(p Partition, known knowledge, epoch kafka.Ep
 	}
 }
 
+// unacked is more records than a leader has behind those that stay: what its producers had on the way when it was deposed, and what they
+// had given up before. Retention counts them.
+const unacked = 20
+
 // allowedStart is the offset at which a log may start at the latest: what clients had deleted, and what retention may.
 func (h *History) allowedStart(t *told) kafka.Offset {
 	if n := len(t.final); h.retainBytes > 0 && n > 0 {
-		return max(t.cutting, t.final[n-1].offset-h.retainBytes/h.recordBytes)
+		return max(t.cutting, min(t.final[n-1].offset, t.final[n-1].offset+unacked-h.retainBytes/h.recordBytes))
 	}
 	return t.cutting
 }

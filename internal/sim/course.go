@@ -79,7 +79,8 @@ type course struct {
 	rng         *rand.Rand // of this round
 	clients     *crew
 	controllers *controllers
-	calm        bool // nothing is to go wrong any more
+	calm        bool          // nothing is to go wrong now
+	swung       chan struct{} // closed when the last swing is over; nil: there was none
 	out         Outcome
 
 	images     images
@@ -123,6 +124,7 @@ var features = []struct {
 	{"voting", func(p *Plan) { p.Voting = false }},
 	{"auto-join", func(p *Plan) { p.AutoJoin = false }},
 	{"topic-ids", func(p *Plan) { p.TopicIDs = false }},
+	{"lull", func(p *Plan) { p.Lull = 0 }},
 	{"dirs", func(p *Plan) { p.Dirs = 1 }},
 	{"observers", func(p *Plan) { p.Nodes = max(p.Voters, p.Replicas) }},
 }
@@ -204,6 +206,9 @@ func (c *course) run() {
 	}
 	c.hire()
 	for n := range c.plan.Rounds {
+		if c.plan.Lull > 0 && n == c.plan.Lull {
+			c.lull()
+		}
 		if c.broken() {
 			break
 		}
@@ -324,8 +329,10 @@ func (c *course) settle(h *Host) {
 		switch {
 		case err == nil:
 			return
-		case h.full && errors.Is(err, syscall.ENOSPC):
+		case errors.Is(err, syscall.ENOSPC): // it may have space again by now
 			c.relieve(h)
+		case !closed(h.life.settled)() && c.mendOthers(h):
+			continue
 		case !h.harmed():
 			c.fail(inTime, "start: %v", err)
 			return
@@ -336,6 +343,28 @@ func (c *course) settle(h *Host) {
 			c.fail(sound, "%v", err)
 		}
 	}
+}
+
+// mendOthers starts the nodes that are down or have had an error of their disk, and gives full disks their space: one that waits may
+// wait for the only voter. It tells whether there were any.
+func (c *course) mendOthers(than *Host) bool {
+	mended := false
+	for _, h := range c.hosts {
+		switch {
+		case h == than:
+			continue
+		case h.life == nil:
+			c.start(h)
+		case h.harmed():
+			c.repair(h)
+		case h.full:
+			c.relieve(h)
+		default:
+			continue
+		}
+		mended = true
+	}
+	return mended
 }
 
 func (c *course) die(h *Host, power bool) {

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"moldau/internal/kafka"
 	"moldau/internal/vfs"
 )
 
@@ -28,7 +27,8 @@ type disk struct {
 
 	mu      sync.Mutex
 	trouble *trouble
-	harmed  bool // an operation has failed
+	lost    string // the directory in which nothing works any more; "" for none
+	harmed  bool   // an operation has failed
 }
 
 // trouble is an error that waits for its operation.
@@ -78,6 +78,10 @@ func (d *disk) after(op vfs.Op, err error) {
 func (d *disk) verdict(op vfs.Op) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.lost != "" && strings.HasPrefix(op.Path, d.lost+"/") {
+		d.harmed = true
+		return syscall.EIO
+	}
 	t := d.trouble
 	if t == nil || op.Kind != t.kind || !strings.Contains(op.Path, t.path) {
 		return nil
@@ -95,6 +99,14 @@ func (d *disk) expect(t *trouble) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.trouble = t
+}
+
+// lose has every operation in a directory fail from now on.
+func (d *disk) lose(dir string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lost = dir
+	d.world.Note("%s loses %s", d.host, dir)
 }
 
 // failed tells whether an operation has failed.
@@ -121,63 +133,3 @@ func (d *disk) powerLoss(rng *rand.Rand) *vfs.Mem {
 
 // killed returns the disk as the next process finds it.
 func (d *disk) killed() *vfs.Mem { return d.mem.KillClone() }
-
-// span is the offsets from start to end, without end.
-type span struct{ start, end kafka.Offset }
-
-// durable returns, for every partition in dirs, the records that are safe from a power loss.
-func durable(mem *vfs.Mem, dirs []string) map[Partition]span {
-	safe := mem.CrashClone(rand.New(rand.NewPCG(0, 0)), 0)
-	kept := make(map[Partition]span)
-	for _, dir := range dirs {
-		folders, err := safe.List(dir)
-		if err != nil {
-			continue // not even made yet
-		}
-		for _, folder := range folders {
-			if p, s, ok := durableIn(safe, dir+"/"+folder.Name); ok {
-				kept[p] = s
-			}
-		}
-	}
-	return kept
-}
-
-func durableIn(fs vfs.FS, folder string) (p Partition, s span, ok bool) {
-	text, err := vfs.ReadFile(fs, folder+"/partition.metadata")
-	if err != nil {
-		return p, s, false
-	}
-	_, id, _ := strings.Cut(string(text), "topic_id: ")
-	if p.id, err = kafka.ParseUUID(strings.TrimSpace(id)); err != nil {
-		return p, s, false
-	}
-	if _, err := fmt.Sscanf(folder[strings.LastIndexByte(folder, '-')+1:], "%d", &p.number); err != nil {
-		return p, s, false // a folder that is being deleted
-	}
-	files, err := fs.List(folder)
-	if err != nil {
-		return p, s, false
-	}
-	first := true
-	for _, file := range files {
-		var base kafka.Offset
-		if _, err := fmt.Sscanf(file.Name, "%020d.log", &base); err != nil || !strings.HasSuffix(file.Name, ".log") {
-			continue
-		}
-		if first {
-			first, s = false, span{base, base}
-		}
-		if base != s.end {
-			break // the log goes on behind a hole
-		}
-		content, err := vfs.ReadFile(fs, folder+"/"+file.Name)
-		if err != nil {
-			break
-		}
-		if records, end, _ := parse(content, 0); len(records) > 0 {
-			s.end = end
-		}
-	}
-	return p, s, true
-}

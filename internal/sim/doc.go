@@ -15,19 +15,20 @@
 // Goroutines: everything runs inside one synctest bubble. The driver is the test's own goroutine.
 //
 // Files: world.go (driver), network.go, disk.go, host.go (start, stop, kill, power loss), plan.go (what a seed draws), course.go (one
-// run from start to verdict), faults.go, faults_disk.go and faults_votes.go (each kind of harm), crew.go, client.go, client_route.go and client_tree.go (who works, and
-// whom they ask), work_*.go (what they do), history.go (what they were told), check.go and check_*.go (one promise each),
-// shrink.go (smaller runs that fail the same way).
-// bugs_test.go has the planted bugs.
+// run from start to verdict), faults.go, faults_disk.go and faults_votes.go (each kind of harm), lull.go (a while without), limp.go (a while without a directory), crew.go,
+// client.go, client_route.go and client_tree.go (who works, and whom they ask), work_*.go (what they do), history.go (what they were
+// told), check.go and check_*.go (one promise each), shrink.go (smaller runs that fail the same way).
+// bugs_test.go has the planted bugs, runtime_test.go what is different in the builds of these tests.
 // TRACK_RECORD.md lists what was found.
 //
 // Not obvious:
 //   - Tests of this package run under the build tag "sim", which makes the locks of xsync visible to synctest. TestMain,
-//     built without the tag, runs the same tests again with it, so that plain "go test ./..." is enough.
+//     built without the tag, builds and runs the same tests again with it, so that plain "go test ./..." is enough.
 //   - Go cannot kill a goroutine: a dead node's seams fail for ever, what it still writes goes to a disk that nobody
 //     reads again, and the driver waits until its goroutines have left.
 //   - What nodes draw at random they draw from crypto/rand, which testing/cryptotest makes follow from the seed.
 //   - One release may wake several goroutines, whose order is the scheduler's. It is the same each time with one
-//     processor, no collection of garbage but at the driver's will, no select that picks among ready cases and no iteration over a map. What is left
-//     is Go's own preemption after 10 ms without a switch, which takes a machine that is overloaded: 3 of 2,000 runs.
+//     processor, no collection of garbage but at the driver's will, no select that picks among ready cases and no iteration over a map.
+//     What is left Go's runtime is built without (runtime_test.go): preemption after 10 ms, which a busy machine makes of
+//     any time, and timers of one instant in any order.
 package sim

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"moldau/internal/kafka"
+	"moldau/internal/metadata"
 )
 
 // Fault is one kind of harm.
@@ -36,6 +37,7 @@ const (
 	Rot       // a byte of an old segment of one node changes
 	LostVote  // a voter comes back without its term and vote, without its metadata log, or with empty disks
 	OtherPort // a controller comes back and listens elsewhere
+	Swing     // another replica leads a partition for a moment
 	faultKinds
 )
 
@@ -45,7 +47,7 @@ const firstLater = LostVote
 func (f Fault) String() string {
 	return [...]string{"clean stop", "kill", "power loss", "reset", "half-open connection", "slow peer", "slow disk", "full disk", "disk error",
 		"side file", "clock step", "cut", "flap", "isolation", "majority", "blackout", "rolling restart", "wiped disk", "bit rot", "lost vote",
-		"other port"}[f]
+		"other port", "swing"}[f]
 }
 
 // fits tells whether a kind of harm means something in a plan, and leaves what was promised possible.
@@ -55,7 +57,7 @@ func (f Fault) fits(p Plan) bool {
 		return p.Nodes > 1
 	case Majority:
 		return p.Voters > 1
-	case FullDisk:
+	case FullDisk: // of clusters Plan.addLast draws it
 		return p.Nodes == 1
 	case Wipe: // what is acked is on two disks at least
 		return p.Voters < p.Nodes && p.wipes()
@@ -65,6 +67,8 @@ func (f Fault) fits(p Plan) bool {
 		return p.Voters > 2
 	case OtherPort: // who looks for controllers is told where they are by the voter set
 		return p.Voting && p.Voters > 1
+	case Swing:
+		return p.Replicas > 1
 	}
 	return true
 }
@@ -112,6 +116,8 @@ func (c *course) strike(f Fault) {
 		c.loseVote()
 	case OtherPort:
 		c.relisten()
+	case Swing:
+		c.swing(min(c.while(), swingMost))
 	case Reset:
 		for range 1 + rng.IntN(3) {
 			c.network.Reset(rng)
@@ -137,7 +143,7 @@ func (c *course) strike(f Fault) {
 
 // several tells whether a kind of harm looks for those that it strikes, each of which counts.
 func (f Fault) several() bool {
-	return f == Majority || f == Blackout || f == Rolling || f == LostVote || f == OtherPort
+	return f == Majority || f == Blackout || f == Rolling || f == LostVote || f == OtherPort || f == Swing
 }
 
 // hit counts a fault, with whether something was under way where it strikes.
@@ -163,19 +169,45 @@ func (c *course) wipe() {
 	if h.life != nil {
 		c.die(h, false)
 	}
+	c.controllers.see(voter{id: h.id}) // an operator takes no votes from others before it is back
+	known := c.newest()
 	h.wipe()
 	c.revive(h)
+	c.untilGone(h, known)
+}
+
+// untilGone waits until the controller has seen that a node is not the one that an image knows: that it is silent, or has registered
+// again. Until then the controller counts on what was on its disks, and takes those out of the in-sync set that die before it.
+func (c *course) untilGone(h *Host, known *metadata.Image) {
+	if known == nil {
+		return
+	}
+	before, registered := known.Cluster.Broker(h.id)
+	if !registered {
+		return
+	}
+	c.world.Within(patience, func() bool {
+		newest := c.newest()
+		if newest == nil {
+			return false
+		}
+		now, _ := newest.Cluster.Broker(h.id)
+		return now == nil || now.Fenced || now.Epoch != before.Epoch
+	})
 }
 
 // spare tells whether every partition of some topics has an in-sync replica that serves without a node, as the controller knows it.
 // What it knows of one that does not serve is of before: it may have empty disks, and one that was killed leaves the in-sync set
-// when it registers, though it has everything, in favour of those that are still in it.
+// when it registers, though it has everything, in favour of those that are still in it. One whose disk changes bytes may have what
+// nobody can copy.
 func (c *course) spare(without *Host, of func(topic string) bool) bool {
 	newest := c.newest()
 	if newest == nil {
 		return false
 	}
-	holds := func(id kafka.NodeID) bool { return id != without.id && c.hosts[id-1].serves() }
+	holds := func(id kafka.NodeID) bool {
+		return id != without.id && c.hosts[id-1].serves() && !c.rots(c.hosts[id-1])
+	}
 	for name, topic := range newest.Topics.All() {
 		if !of(name) {
 			continue

@@ -41,7 +41,7 @@ func (c *course) harm(h *Host, f Fault) {
 			c.fail(sound, "%v", err)
 			return
 		}
-		c.world.Note("the disk is full")
+		c.world.Note("%s has a full disk", h.name)
 		h.mem.SetCapacity(usage.Total - usage.Free + rng.Int64N(64<<10))
 		h.full = true
 	case DiskError:
@@ -105,15 +105,20 @@ func (c *course) damage(h *Host) {
 	}
 }
 
-// journalled tells whether the topic id in a partition.metadata is in the journal of its directory too.
+// journalled tells whether the topic id in a partition.metadata is in the journal of its directory too, with this partition's number
+// and name behind it: the other partitions of the topic have the same id.
 func journalled(fs vfs.FS, path string) bool {
 	folder := filepath.Dir(path)
 	id, err := commitlog.ReadPartitionMetadata(fs, folder)
 	if err != nil {
 		return false
 	}
+	var number byte
+	if _, err := fmt.Sscanf(filepath.Base(folder), kept+"-%d", &number); err != nil {
+		return false
+	}
 	journal, err := vfs.ReadFile(fs, filepath.Join(filepath.Dir(folder), "moldau.journal"))
-	return err == nil && bytes.Contains(journal, id[:])
+	return err == nil && bytes.Contains(journal, slices.Concat(id[:], []byte{number}, []byte(kept)))
 }
 
 // rot changes a byte of a segment that is not written to any more. All such bytes are on one node: with more copies gone nobody
@@ -270,7 +275,7 @@ func rewrite(mem *vfs.Mem, path string, content []byte) error {
 // relieve gives a full disk its space back.
 func (c *course) relieve(h *Host) {
 	if h.full {
-		c.world.Note("the disk has space")
+		c.world.Note("the disk of %s has space", h.name)
 		h.mem.SetCapacity(math.MaxInt64)
 		h.full = false
 	}

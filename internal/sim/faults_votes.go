@@ -29,6 +29,7 @@ func (c *course) loseVote() {
 	if err != nil {
 		c.fail(sound, "%v", err)
 	}
+	known := c.newest()
 	switch {
 	case all:
 		h.wipe()
@@ -40,6 +41,9 @@ func (c *course) loseVote() {
 		c.take(h, state, h.mem.Remove)
 	}
 	c.revive(h)
+	if all {
+		c.untilGone(h, known)
+	}
 }
 
 // take takes something from a disk that nobody uses, durably.

@@ -115,7 +115,7 @@ func (h *Host) serves() bool { return h.life != nil && closed(h.life.settled)() 
 func (h *Host) wipe() {
 	h.mem = vfs.NewMem()
 	h.mem.SetNow(time.Now)
-	h.wiped = true
+	h.wiped, h.full = true, false
 	h.world.Note("%s has empty disks", h.name)
 }
 

@@ -17,6 +17,7 @@ var (
 	verdict  = flag.Bool("verdict", false, "with -seed: one line of JSON about what came of it")
 	inDisk   = flag.String("planted", "", "with -seed: a planted bug between the nodes and their disks")
 	bugNamed = flag.String("bug", "", "look for the planted bugs whose names contain this")
+	searches = flag.Int("searches", 1, "how often to look for each planted bug")
 	without  = flag.String("without", "", "with -seed: features to leave out, with commas")
 	seeds    = flag.Int("seeds", 0, "how many seeds to run; 0 asks MOLDAU_EFFORT")
 )
@@ -33,14 +34,12 @@ func TestMain(m *testing.M) {
 
 func retag() int {
 	binary := os.Args[0] + ".sim"
-	build := exec.Command("go", "test", "-c", "-tags", "sim", "-o", binary)
+	var flags []string
 	if race {
-		build.Args = append(build.Args, "-race")
+		flags = append(flags, "-race")
 	}
-	build.Args = append(build.Args, ".")
-	build.Stdout, build.Stderr = os.Stdout, os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "go test -c -tags sim:", err)
+	if err := compile(binary, nil, flags...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer os.Remove(binary)

@@ -36,13 +36,14 @@ type Plan struct {
 	AutoJoin      bool  // controller.quorum.auto.join.enable: who has lost its vote asks for one by itself
 	TopicIDs      bool  // partition.metadata is one of the side files that are harmed
 	ZooKeeper     bool  // clients of the ZooKeeper tree
+	Lull          int   // the round before which all heals for a while, and must work; 0 for none
 	Faults        []Fault
 }
 
 // Draw makes a plan.
 func Draw(rng *rand.Rand) Plan {
 	one := func(in int) bool { return rng.IntN(in) == 0 }
-	p := Plan{Nodes: []int{1, 1, 1, 2, 3, 3, 3, 3, 4, 5, 7}[rng.IntN(11)], Dirs: 1, Rounds: 80 + rng.IntN(60)}
+	p := Plan{Nodes: []int{1, 1, 1, 2, 3, 3, 3, 3, 4, 5, 7}[rng.IntN(11)], Dirs: 1, Rounds: 90 + rng.IntN(60)}
 	p.Voters, p.Replicas = min(p.Nodes, []int{1, 3, 3, 5}[rng.IntN(4)]), min(p.Nodes, 3)
 	if p.Voters%2 == 0 {
 		p.Voters--
@@ -96,7 +97,22 @@ func PlanOf(seed uint64) Plan {
 	p := Draw(rand.New(rand.NewPCG(seed, 2)))
 	p.add(rand.New(rand.NewPCG(seed, 3)))
 	p.ZooKeeper = !p.Lazy && rand.New(rand.NewPCG(seed, 4)).IntN(3) == 0
+	p.addLast(rand.New(rand.NewPCG(seed, 5)))
 	return p
+}
+
+// addLast draws what came last. Where an operator moves partitions they may be out of sync at any time, and there is no lull.
+func (p *Plan) addLast(rng *rand.Rand) {
+	lull, round, full := rng.IntN(2) == 0, p.Rounds/4+rng.IntN(p.Rounds/2), rng.IntN(4) == 0
+	if lull && p.Replicas > 2 && !p.Move {
+		p.Lull = round
+	}
+	if dirs := 2 + rng.IntN(4); p.Lull > 0 && dirs < 4 {
+		p.Dirs = dirs
+	}
+	if full && p.Nodes > 1 {
+		p.Faults = append(p.Faults, FullDisk)
+	}
 }
 
 // deadly tells whether nodes die.

@@ -128,11 +128,14 @@ func (m *member) join(ctx context.Context) {
 		m.earlier = m.generation
 	}
 	m.part = ""
+	missed := joined.Generation > m.generation+1
 	m.id, m.generation = joined.MemberID, joined.Generation
-	m.sync(ctx, joined)
+	m.sync(ctx, joined, missed)
 }
 
-func (m *member) sync(ctx context.Context, joined *kmsg.JoinGroupResponse) {
+// sync asks for the member's part. One that has missed a generation has no right to what it owned: a static member that does not
+// join in time stays in the group, which deals by what it claimed when it last did.
+func (m *member) sync(ctx context.Context, joined *kmsg.JoinGroupResponse, missed bool) {
 	req := kmsg.NewSyncGroupRequest()
 	req.Version, req.Group, req.MemberID, req.Generation = 5, theGroup, m.id, m.generation
 	req.InstanceID = m.static()
@@ -151,7 +154,9 @@ func (m *member) sync(ctx context.Context, joined *kmsg.JoinGroupResponse) {
 	m.owned = unlist(string(resp.MemberAssignment))
 	m.in, m.part = true, m.id
 	if m.cooperative {
-		m.history.kept(m.generation, m.owner(), kept)
+		if !missed {
+			m.history.kept(m.generation, m.owner(), kept)
+		}
 		// What it has given up can be another's in the next generation, for which it asks at once.
 		m.in = !slices.ContainsFunc(kept, func(p int32) bool { return !slices.Contains(m.owned, p) })
 	}
@@ -203,9 +208,13 @@ func (m *member) sendCommit(ctx context.Context, generation, partition int32, nu
 	return err
 }
 
-// commitLate has a commit arrive that the network has kept since an earlier generation. Once is enough.
+// commitLate has a commit arrive that the network has kept since an earlier generation. Once is enough. Who has joined the
+// same one again would be right to commit, and nobody could say whether he or the partition's owner was later.
 func (m *member) commitLate(ctx context.Context) {
 	partition := m.rng.Int32N(partitions)
+	if m.earlier == m.generation {
+		return
+	}
 	number := m.history.nextCommit(partition)
 	known := m.history.knownOfGroup(partition)
 	earlier := m.earlier

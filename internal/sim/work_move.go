@@ -38,9 +38,20 @@ func places(rng *rand.Rand, plan Plan) []int32 {
 	return to
 }
 
+// reassign wants one partition on some nodes; nil: on those where it is.
 func (c *client) reassign(ctx context.Context, to []int32) error {
+	return c.assign(ctx, placing{c.rng.Int32N(partitions), to})
+}
+
+// placing is where a partition of the topic that is kept is to be.
+type placing struct {
+	partition int32
+	replicas  []int32 // the one that is to lead first
+}
+
+func (c *client) assign(ctx context.Context, to placing) error {
 	p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
-	p.Partition, p.Replicas = c.rng.Int32N(partitions), to
+	p.Partition, p.Replicas = to.partition, to.replicas
 	t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
 	t.Topic = kept
 	t.Partitions = append(t.Partitions, p)
@@ -49,7 +60,7 @@ func (c *client) reassign(ctx context.Context, to []int32) error {
 	req.Topics = append(req.Topics, t)
 	_, err := send(ctx, c, &req, func(r *kmsg.AlterPartitionAssignmentsResponse) int16 { return r.ErrorCode })
 	if err == nil {
-		c.world.Note("%s moves %s-%d to %v", c.name, kept, p.Partition, to)
+		c.world.Note("%s moves %s-%d to %v", c.name, kept, to.partition, to.replicas)
 	}
 	return err
 }

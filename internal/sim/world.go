@@ -35,7 +35,11 @@ type World struct {
 	steps int
 
 	rounds int // of the driver
+	haste  int // one in so many lets time pass
 }
+
+// unhurried is the haste of a world in which a clock ticks now and then only, while much happens.
+const unhurried = 20
 
 // NewWorld returns a world whose course follows from seed and from what runs in it.
 func NewWorld(seed uint64) *World {
@@ -44,6 +48,7 @@ func NewWorld(seed uint64) *World {
 		rng:    rand.New(rand.NewPCG(seed, 0x6d6f6c646175)),
 		parked: make(map[string]func()),
 		count:  make(map[string]int),
+		haste:  unhurried,
 	}
 }
 
@@ -115,7 +120,7 @@ func (w *World) Step() {
 		}
 	}
 	slices.Sort(names)
-	if len(names) == 0 || w.rng.IntN(20) == 0 {
+	if len(names) == 0 || w.rng.IntN(w.haste) == 0 {
 		d := time.Millisecond
 		if w.rng.IntN(50) == 0 {
 			d = 100 * time.Millisecond

@@ -48,3 +48,41 @@ func TestNoMachinePaths(t *testing.T) {
 		}
 	}
 }
+
+// TestMetricsAreDescribed: every metric has its row in docs/operations/monitoring.md, and no page tells of one that there is not.
+func TestMetricsAreDescribed(t *testing.T) {
+	const page = "docs/operations/monitoring.md"
+	name := regexp.MustCompile(`moldau_[a-z_]*[a-z]\b`)
+	row := regexp.MustCompile("(?m)^\\| `moldau_.*")
+	declared := make(map[string]bool)
+	for _, path := range walk(t, ".go") {
+		if !strings.HasPrefix(path, "internal/") || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		for _, literal := range regexp.MustCompile(`"moldau_[a-z_]+"`).FindAllString(read(t, path), -1) {
+			declared[strings.Trim(literal, `"`)] = true
+		}
+	}
+	described := make(map[string]bool)
+	for _, line := range row.FindAllString(read(t, page), -1) {
+		names, _, _ := strings.Cut(line[2:], " | ")
+		for _, n := range name.FindAllString(names, -1) {
+			described[n] = true
+		}
+	}
+	for _, n := range sortedKeys(declared) {
+		if !described[n] {
+			t.Errorf("%s has no row for the metric %s", page, n)
+		}
+	}
+	for _, path := range walk(t, ".md") {
+		if path == "CHANGELOG.md" {
+			continue // of what there was
+		}
+		for _, n := range name.FindAllString(read(t, path), -1) {
+			if part := regexp.MustCompile(`_(bucket|sum|count)$`); !declared[n] && !declared[part.ReplaceAllString(n, "")] {
+				t.Errorf("%s tells of the metric %s, which there is not", path, n)
+			}
+		}
+	}
+}
