@@ -33,6 +33,14 @@ func TestStrangers(t *testing.T) {
 	double.spawn(t)
 	double.gives(t, "node.id")
 
+	twin := c.add(t, 7, controllers, "node.id=2") // on a copy of its disk
+	twin.broker = false
+	if err := os.CopyFS(c.data(7), os.DirFS(c.data(2))); err != nil {
+		t.Fatal(err)
+	}
+	twin.spawn(t)
+	twin.gives(t, "is a copy of its disk")
+
 	unreachable := c.add(t, 6, controllers, "process.roles=broker", "advertised.listeners=PLAINTEXT://10.77.0.99:9092")
 	unreachable.broker = false
 	unreachable.spawn(t)

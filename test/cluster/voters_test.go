@@ -159,6 +159,38 @@ func TestVotersChange(t *testing.T) {
 	l.check(t, c)
 }
 
+// TestOtherPorts: all controllers of a cluster get other ports at once. What the voter set says of them leads nowhere, and they find each
+// other by their configuration.
+func TestOtherPorts(t *testing.T) {
+	c := start(t, 3)
+	c.create(t, "orders", 3, 3, nil)
+	c.inSync(t, "orders", 3)
+	l := c.produce(t, "orders", 3)
+	l.await(t, 200)
+	for _, id := range c.ids() {
+		c.nodes[id].kill()
+	}
+	for _, id := range c.ids() {
+		p := c.nodes[id]
+		text, err := os.ReadFile(p.properties)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.ReplaceAll(string(text), ":9093", ":9193"), "\n")
+		p.write(t, append(lines, fmt.Sprintf("listeners=PLAINTEXT://%s:9092,CONTROLLER://%s:9193", address(id), address(id)))...)
+		p.spawn(t)
+	}
+	for _, id := range c.ids() {
+		c.nodes[id].ready(t)
+	}
+	l.await(t, 200)
+	c.inSync(t, "orders", 3)
+	l.check(t, c)
+	if said := c.must(t, "metadata-quorum", "describe", "--status"); strings.Contains(said, ":9093") {
+		t.Errorf("where the controllers were is still said:\n%s", said)
+	}
+}
+
 // TestEmptyDisk: a node comes back with nothing: it is a new one to the quorum and to the brokers, no vote and no seat in
 // sync are its before it has everything (row 15).
 func TestEmptyDisk(t *testing.T) {

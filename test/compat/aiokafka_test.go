@@ -22,6 +22,7 @@ asyncio.run(main())
 const aiokafkaProgram = `
 import asyncio, sys, time
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
 address, child_program = sys.argv[1], sys.argv[2]
@@ -104,11 +105,38 @@ async def main():
     except OffsetOutOfRangeError:
         pass
     await lost.stop()
+    # A static member that comes back has its part again, and the others do not notice.
+    moves = []
+    class Moves(ConsumerRebalanceListener):
+        def __init__(self, who):
+            self.who = who
+        def on_partitions_assigned(self, assigned):
+            moves.append(self.who)
+        def on_partitions_revoked(self, revoked):
+            pass
+    async def static(who):
+        c = AIOKafkaConsumer(bootstrap_servers=address, group_id="static", group_instance_id=who, session_timeout_ms=30000, heartbeat_interval_ms=300,
+            auto_offset_reset="latest", enable_auto_commit=False)
+        c.subscribe(["aio"], listener=Moves(who))
+        await c.start()
+        return c
+    one, two = await asyncio.gather(static("one"), static("two"))
+    await until("two share", lambda: len(one.assignment()) == 2 and len(two.assignment()) == 2, one, two)
+    settled = time.monotonic() + 1
+    await until("nothing moves any more", lambda: time.monotonic() > settled, one, two)
+    before = two.assignment()
+    moves.clear()
+    await two.stop()
+    two = await static("two")
+    await until("the static member is back", lambda: len(two.assignment()) == 2, one, two)
+    assert two.assignment() == before and moves == ["two"], (two.assignment(), before, moves)
+    await one.stop()
+    await two.stop()
     print("good")
 asyncio.run(main())
 `
 
-// TestAiokafka: aiokafka produces in every codec, and its members join, leave, are killed, commit and resume.
+// TestAiokafka: aiokafka produces in every codec, and its members join, leave, are killed, commit and resume; static ones come back.
 func TestAiokafka(t *testing.T) {
 	skipClients(t)
 	python := harness.Python(t, append([]string{"aiokafka==0.14.0"}, codecsOfPython...)...)

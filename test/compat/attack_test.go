@@ -44,7 +44,7 @@ func underAttack(t *testing.T, extra ...string) *attacked {
 			case <-a.stop:
 				return
 			case <-tick.C:
-				a.peakKiB.Store(max(a.peakKiB.Load(), int64(residentKiB(t, a.Pid()))))
+				a.peakKiB.Store(max(a.peakKiB.Load(), harness.ResidentKiB(t, a.Pid())))
 			}
 		}
 	})

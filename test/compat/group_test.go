@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -220,8 +222,54 @@ func TestJavaVerifiableConsumers(t *testing.T) {
 			if took := time.Since(killed); took < 2*time.Second || took > 30*time.Second {
 				t.Errorf("the partitions of a dead member with a session of 6 s came after %v", took)
 			}
+			third, shared := verifiable(t, kafka, n.Addr, args...)
+			awaitEvent(t, shared, "half of the partitions", partitions(3))
+			if err := third.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			awaitEvent(t, shared, "the end of the one that leaves", func(e event) bool { return e.Name == "shutdown_complete" })
+			left := time.Now()
+			awaitEvent(t, first, "the partitions of the one that left", partitions(again))
+			if took := time.Since(left); took > 5*time.Second {
+				t.Errorf("the partitions of a member that left came after %v", took)
+			}
 		})
 	}
+	t.Run("static", func(t *testing.T) {
+		start := func(instance string) (*exec.Cmd, <-chan event) {
+			return verifiable(t, kafka, n.Addr, "--group-id", "static", "--group-instance-id", instance, "--session-timeout", "30000")
+		}
+		part := func(events <-chan event) (list string) {
+			awaitEvent(t, events, "half of the partitions", func(e event) bool {
+				var all []json.RawMessage
+				list = string(e.Partitions)
+				return e.Name == "partitions_assigned" && json.Unmarshal(e.Partitions, &all) == nil && len(all) == 3
+			})
+			return list
+		}
+		_, one := start("one")
+		process, two := start("two")
+		before := part(two)
+		part(one)
+		if err := process.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_, two = start("two")
+		if again := part(two); again != before {
+			t.Errorf("the static member had %s and comes back to %s", before, again)
+		}
+		for {
+			select {
+			case e := <-one:
+				if strings.HasPrefix(e.Name, "partitions_") {
+					t.Errorf("the other member is told of %s %s", e.Name, e.Partitions)
+				}
+				continue
+			default:
+			}
+			break
+		}
+	})
 }
 
 // franzMember is a consumer of franz-go that remembers what it owns.
@@ -264,7 +312,7 @@ func startFranz(t *testing.T, addr, group string, opts ...kgo.Opt) *franzMember 
 				return
 			}
 			fetches.EachError(func(topic string, p int32, err error) {
-				if !errors.Is(err, context.Canceled) {
+				if !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed) { // as a cutDialer's connections say
 					t.Errorf("fetch %s-%d: %v", topic, p, err)
 				}
 			})
@@ -285,6 +333,36 @@ func (m *franzMember) owns() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.owned)
+}
+
+// cutDialer dials until all that it has dialed is cut.
+type cutDialer struct {
+	mu    sync.Mutex
+	dead  bool
+	conns []net.Conn
+}
+
+func (d *cutDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case err != nil:
+		return nil, err
+	case d.dead:
+		return nil, errors.Join(net.ErrClosed, conn.Close())
+	}
+	d.conns = append(d.conns, conn)
+	return conn, nil
+}
+
+func (d *cutDialer) all() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dead = true
+	for _, conn := range d.conns {
+		_ = conn.Close()
+	}
 }
 
 func eventually(t *testing.T, what string, good func() bool) {
@@ -334,6 +412,17 @@ func TestFranzGoGroup(t *testing.T) {
 			eventually(t, "the one that stays owns all", func() bool { return a.owns() == 6 })
 			if took := time.Since(left); took > 20*time.Second { // less than the session, on a busy machine too
 				t.Errorf("the partitions of a member that left came after %v", took)
+			}
+			// A process that is killed: all of its connections end, and it says nothing.
+			cut := &cutDialer{}
+			c := startFranz(t, n.Addr, name, kgo.Balancers(balancer), kgo.SessionTimeout(6*time.Second), kgo.Dialer(cut.dial))
+			defer c.close()
+			eventually(t, "two members share", func() bool { return a.owns() == 3 && c.owns() == 3 })
+			cut.all()
+			killed := time.Now()
+			eventually(t, "the one that lives owns all", func() bool { return a.owns() == 6 })
+			if took := time.Since(killed); took < 2*time.Second {
+				t.Errorf("the partitions of a dead member with a session of 6 s came after %v", took)
 			}
 		})
 	}
@@ -447,10 +536,31 @@ assert got == set(range(500, 520)), sorted(got)[:10]
 position = {p.partition: p.offset for p in c.committed([TopicPartition(topic, p) for p in range(4)], timeout=10)}
 assert position == {0: 125, 1: 125, 2: 125, 3: 125}, position
 c.close()
+# A static member that comes back has its part again, and the others do not notice.
+moves = []
+def static(name):
+    c = Consumer({"bootstrap.servers": address, "group.id": group + "-static", "group.instance.id": name, "session.timeout.ms": 30000,
+        "heartbeat.interval.ms": 300, "auto.offset.reset": "latest", "partition.assignment.strategy": strategy})
+    c.subscribe([topic], on_assign=lambda c, partitions: moves.append(name))
+    return c
+def part(c):
+    return sorted(p.partition for p in c.assignment())
+one, two = static("one"), static("two")
+until("two share", lambda: len(part(one)) == 2 and len(part(two)) == 2, one, two)
+settled = time.time() + 1
+until("nothing moves any more", lambda: time.time() > settled, one, two)
+before = part(two)
+moves.clear()
+two.close()
+two = static("two")
+until("the static member is back", lambda: len(part(two)) == 2, one, two)
+assert part(two) == before and moves == ["two"], (part(two), before, moves)
+one.close()
+two.close()
 print("good")
 `
 
-// TestConfluentKafkaGroup: members of librdkafka join, leave, are killed, commit and resume.
+// TestConfluentKafkaGroup: members of librdkafka join, leave, are killed, commit and resume; static ones come back.
 func TestConfluentKafkaGroup(t *testing.T) {
 	python := harness.Python(t, "confluent-kafka==2.16.1")
 	n := harness.Start(t, quickGroups)

@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -70,7 +67,7 @@ func TestHostileFrames(t *testing.T) {
 // TestDeclaredLengthsCostNothing: memory follows the bytes received, not a length that somebody declares.
 func TestDeclaredLengthsCostNothing(t *testing.T) {
 	n := harness.Start(t)
-	before := residentKiB(t, n.Pid())
+	before := harness.ResidentKiB(t, n.Pid())
 	for range 200 {
 		conn, err := net.Dial("tcp", n.Addr)
 		if err != nil {
@@ -84,23 +81,9 @@ func TestDeclaredLengthsCostNothing(t *testing.T) {
 	}
 	kcat := harness.Tool(t, "kcat", "install the package kcat")
 	runKcat(t, kcat, "still here\n", "-P", "-b", n.Addr, "-t", "alive")
-	if grown := residentKiB(t, n.Pid()) - before; grown > 64<<10 {
+	if grown := harness.ResidentKiB(t, n.Pid()) - before; grown > 64<<10 {
 		t.Errorf("200 connections that each declare 100 MB grew the node by %d KiB", grown)
 	}
-}
-
-func residentKiB(t *testing.T, pid int) int {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		harness.Missing(t, "no process status here: %v", err)
-	}
-	m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(text)
-	if m == nil {
-		t.Fatalf("no VmRSS in %s", text)
-	}
-	kib, _ := strconv.Atoi(string(m[1]))
-	return kib
 }
 
 // TestIdleConnectionsAreClosed: connections.max.idle.ms.

@@ -90,6 +90,27 @@ func TestJavaProduceAndConsume(t *testing.T) {
 	}
 }
 
+// TestJavaHeadersAndLargeRecords: what the console clients write and read besides plain lines, and a record that is refused.
+func TestJavaHeadersAndLargeRecords(t *testing.T) {
+	kafka := harness.ApacheKafka(t, harness.KafkaVersion)
+	n := harness.Start(t, "num.partitions=1")
+	lines := "colour:blue,size:\tkey\tvalue\nnothing:\t\t" + strings.Repeat("x", 900000) + "\n"
+	kafka.Run(t, lines, consoleProducer, "--bootstrap-server", n.Addr, "--topic", "facts", "--reader-property", "parse.headers=true", "--reader-property", "parse.key=true")
+	out := kafka.Run(t, "", consoleConsumer, "--bootstrap-server", n.Addr, "--topic", "facts", "--from-beginning", "--max-messages", "2", "--timeout-ms", "20000",
+		"--formatter-property", "print.headers=true", "--formatter-property", "print.key=true")
+	if out != lines {
+		t.Errorf("%d bytes came back of %d; they begin with %.100q", len(out), len(lines), out)
+	}
+	kafka.Run(t, "", topicCommand, "--bootstrap-server", n.Addr, "--create", "--topic", "narrow", "--config", "max.message.bytes=20")
+	out, err := kafka.Try("", verifiableProducer, "--bootstrap-server", n.Addr, "--topic", "narrow", "--max-messages", "1")
+	if !strings.Contains(out, "producer_send_error") || !strings.Contains(out, "RecordTooLargeException") {
+		t.Errorf("a record beyond max.message.bytes: %v\n%s", err, out)
+	}
+	if got := strings.TrimSpace(kafka.Run(t, "", getOffsets, "--bootstrap-server", n.Addr, "--topic", "narrow")); got != "narrow:0:0" {
+		t.Errorf("it is there: %q", got)
+	}
+}
+
 func TestJavaConsoleFromAnOffset(t *testing.T) {
 	kafka := harness.ApacheKafka(t, harness.KafkaVersion)
 	n := harness.Start(t, "num.partitions=1")

@@ -25,7 +25,7 @@ while True:
 
 const kafkaPythonProgram = `
 import subprocess, sys, time
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError, TopicAlreadyExistsError
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -107,11 +107,38 @@ try:
 except OffsetOutOfRangeError:
     pass
 lost.close()
+# A static member that comes back has its part again, and the others do not notice.
+moves = []
+class Moves(ConsumerRebalanceListener):
+    def __init__(self, who):
+        self.who = who
+    def on_partitions_assigned(self, assigned):
+        moves.append(self.who)
+    def on_partitions_revoked(self, revoked):
+        pass
+def static(who):
+    c = KafkaConsumer(bootstrap_servers=address, group_id=name + "-static", group_instance_id=who, partition_assignment_strategy=[assignor], session_timeout_ms=30000,
+        heartbeat_interval_ms=300, auto_offset_reset="latest", enable_auto_commit=False)
+    c.subscribe([name], listener=Moves(who))
+    return c
+one, two = static("one"), static("two")
+until("two share", lambda: len(one.assignment()) == 2 and len(two.assignment()) == 2, one, two)
+settled = time.monotonic() + 1
+until("nothing moves any more", lambda: time.monotonic() > settled, one, two)
+before = two.assignment()
+moves.clear()
+two.close()
+two = static("two")
+until("the static member is back", lambda: len(two.assignment()) == 2, one, two)
+assert two.assignment() == before and moves == ["two"], (two.assignment(), before, moves)
+one.close()
+two.close()
 admin.close()
 print("good")
 `
 
-// TestKafkaPython: kafka-python produces in every codec, and its members join, leave, are killed, commit and resume.
+// TestKafkaPython: kafka-python produces in every codec, and its members join, leave, are killed, commit and resume; static ones come
+// back.
 func TestKafkaPython(t *testing.T) {
 	skipClients(t)
 	python := harness.Python(t, append([]string{"kafka-python==3.0.12"}, codecsOfPython...)...)

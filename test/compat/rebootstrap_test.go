@@ -60,7 +60,7 @@ func TestAnotherClusterAtTheSameAddress(t *testing.T) {
 
 	// The consumer sees nothing of what happens meanwhile: that nobody listens would be reason enough to begin anew (KIP-899), and at a
 	// log that is still empty it would take offset 1 for out of range.
-	signal(t, cmd.Process, syscall.SIGSTOP)
+	sendSignal(t, cmd.Process, syscall.SIGSTOP)
 	harness.Eventually(t, 30*time.Second, "the consumer stands still", func() error {
 		if !harness.Halted(cmd.Process.Pid) {
 			return errors.New("it runs")
@@ -73,14 +73,14 @@ func TestAnotherClusterAtTheSameAddress(t *testing.T) {
 	}
 	n.Run(t) // a cluster with another id, whose node has the same
 	mustOwnTool(t, "another\ntwo\n", "console-producer", at("--topic", "orders")...)
-	signal(t, cmd.Process, syscall.SIGCONT)
+	sendSignal(t, cmd.Process, syscall.SIGCONT)
 	read("two") // at offset 1, where it was
 	if want := "a client took this node for another"; !strings.Contains(n.Log(), want) {
 		t.Errorf("the consumer was not told: there is no %q in\n%s", want, n.Log())
 	}
 }
 
-func signal(t *testing.T, p *os.Process, s syscall.Signal) {
+func sendSignal(t *testing.T, p *os.Process, s syscall.Signal) {
 	t.Helper()
 	if err := p.Signal(s); err != nil {
 		t.Fatalf("%v to process %d: %v", s, p.Pid, err)

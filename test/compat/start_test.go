@@ -1,10 +1,14 @@
 package compat
 
 import (
+	"errors"
 	"net"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +29,47 @@ func TestStopAndStartAgain(t *testing.T) {
 	n.Run(t)
 	if got := runKcat(t, kcat, "", "-C", "-b", n.Addr, "-t", "again", "-p", "0", "-e", "-q"); got != "kept\n" {
 		t.Errorf("after the second start: %q", got)
+	}
+}
+
+// TestTerminalGoes: SIGHUP, which a closed terminal sends, is a clean stop, too.
+func TestTerminalGoes(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("SIGHUP is ignored here, and so it is in what is started from here")
+	}
+	n := harness.Start(t)
+	if err := syscall.Kill(n.Pid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-n.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the node runs on")
+	}
+	if n.Err() != nil || !strings.Contains(n.Log(), "shut down completed") {
+		t.Errorf("ended with %v:\n%s", n.Err(), n.Log())
+	}
+}
+
+// TestLogReaderGoes: a node whose log nobody reads any more goes on, and stops cleanly.
+func TestLogReaderGoes(t *testing.T) {
+	n := harness.Prepare(t)
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	cmd := exec.Command(harness.Binary(t), "serve", n.Properties)
+	cmd.Env, cmd.Stdout, cmd.Stderr = harness.Environment(), writer, writer
+	if err := errors.Join(cmd.Start(), writer.Close()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	harness.Eventually(t, 20*time.Second, "the node is ready", func() error { return harness.Answers("http://" + n.HTTP + "/readyz") })
+	reader.Close()
+	sendSignal(t, cmd.Process, syscall.SIGTERM) // which it tells its log
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the node ended with %v", err)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -53,6 +52,7 @@ type Node struct {
 	Addr, Controller, HTTP string // "127.0.0.1:port"
 	Dir                    string // log.dirs
 	Properties             string // path of its server.properties; "" = none
+	Binary                 string // path of the program; "" = built from this module
 
 	cmd  *exec.Cmd
 	log  *syncBuffer
@@ -121,7 +121,11 @@ func (n *Node) Spawn(t T, args ...string) {
 	if n.Properties != "" {
 		command = append(command, n.Properties)
 	}
-	cmd := exec.Command(Binary(t), append(command, args...)...)
+	binary := n.Binary
+	if binary == "" {
+		binary = Binary(t)
+	}
+	cmd := exec.Command(binary, append(command, args...)...)
 	cmd.Env = Environment()
 	cmd.SysProcAttr = deathSignal()
 	log := &syncBuffer{}
@@ -233,21 +237,6 @@ func (n *Node) Get(t T, path string) (int, string) {
 		t.Fatal(err)
 	}
 	return resp.StatusCode, body.String()
-}
-
-// FreePorts returns ports of loopback that were free a moment ago.
-func FreePorts(t T, n int) []int {
-	t.Helper()
-	ports := make([]int, n)
-	for i := range ports {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		ports[i] = ln.Addr().(*net.TCPAddr).Port
-	}
-	return ports
 }
 
 // syncBuffer collects a process's output while others read it.
