@@ -191,6 +191,22 @@ func (g *genuine) tree(t *testing.T) *zkconsumer.Tree {
 	return treeOf(t, g.zookeeper)
 }
 
+// settle waits until the members of a group own so many partitions of a topic each.
+func settle(t *testing.T, patience time.Duration, tree *zkconsumer.Tree, group, topic string, want ...int) {
+	t.Helper()
+	harness.Eventually(t, patience, fmt.Sprintf("members own %v partitions of %s", want, topic), func() error {
+		own, err := owners(tree, group, topic)
+		count := make(map[string]int)
+		for _, stream := range own {
+			count[stream]++
+		}
+		if got := slices.Sorted(maps.Values(count)); err == nil && !slices.Equal(got, want) {
+			err = fmt.Errorf("%v", own)
+		}
+		return err
+	})
+}
+
 // owners maps the partitions of a topic to their owners.
 func owners(tree *zkconsumer.Tree, group, topic string) (map[string]string, error) {
 	partitions, err := tree.Children("/consumers/" + group + "/owners/" + topic)
@@ -268,43 +284,33 @@ func TestMembersShare(t *testing.T) {
 					g.send(t, "three", int32(i%3), value)
 				}
 			}
-			settle := func(want ...int) {
+			settled := func(want ...int) {
 				t.Helper()
-				harness.Eventually(t, 30*time.Second, fmt.Sprintf("members own %v partitions", want), func() error {
-					own, err := owners(tree, "g", "three")
-					count := make(map[string]int)
-					for _, stream := range own {
-						count[stream]++
-					}
-					if got := slices.Sorted(maps.Values(count)); err == nil && !slices.Equal(got, want) {
-						err = fmt.Errorf("%v", own)
-					}
-					return err
-				})
+				settle(t, 30*time.Second, tree, "g", "three", want...)
 			}
 			ours := g.settings(t, "topics=three", "partition.assignment.strategy="+strategy)
 			one := join(t, ours)
-			settle(3)
+			settled(3)
 			send(9)
 			gets(t, sent, one)
 
 			theirs := g.consume(t, "three", "partition.assignment.strategy="+strategy, "rebalance.backoff.ms=1000")
-			settle(1, 2)
+			settled(1, 2)
 			send(9)
 			gets(t, sent, theirs, one)
 
 			two := join(t, ours)
-			settle(1, 1, 1)
+			settled(1, 1, 1)
 			send(9)
 			gets(t, sent, theirs, one, two)
 
 			one.stop()
-			settle(1, 2)
+			settled(1, 2)
 			send(9)
 			gets(t, sent, theirs, one, two)
 
 			theirs.terminate(t)
-			settle(3)
+			settled(3)
 			send(9)
 			gets(t, sent, theirs, one, two)
 		})

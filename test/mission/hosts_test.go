@@ -21,13 +21,18 @@ type host struct {
 	node *exec.Cmd // nil: it does not run
 	done chan struct{}
 	log  string
-	conf string // server.properties
+	conf string   // server.properties
+	dir  string   // where the node is started; "": anywhere
+	args []string // of the node, after the file
 }
 
 // hosts are the three machines.
-func hosts() []*host {
+func hosts() []*host { return hostsUpTo(3) }
+
+// hostsUpTo are as many machines.
+func hostsUpTo(n int) []*host {
 	var all []*host
-	for i := 1; i <= 3; i++ {
+	for i := 1; i <= n; i++ {
 		all = append(all, &host{id: i, name: fmt.Sprintf("ip10%d", i), address: fmt.Sprintf("10.77.1.10%d", i)})
 	}
 	return all
@@ -57,14 +62,7 @@ func startHosts(t *testing.T) []*host {
 		if err := os.WriteFile(h.conf, []byte(strings.Join(properties, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			h.kill()
-			if t.Failed() {
-				text, _ := os.ReadFile(h.log)
-				t.Logf("log of the node on %s:\n%s", h.name, text[max(0, len(text)-4000):])
-			}
-		})
-		h.start(t)
+		h.run(t)
 	}
 	for _, h := range all {
 		h.ready(t)
@@ -81,6 +79,19 @@ func (h *host) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
+// run starts the node for the rest of the test, whose failure shows the end of its log.
+func (h *host) run(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		h.kill()
+		if t.Failed() {
+			text, _ := os.ReadFile(h.log)
+			t.Logf("log of the node on %s:\n%s", h.name, text[max(0, len(text)-4000):])
+		}
+	})
+	h.start(t)
+}
+
 func (h *host) start(t *testing.T) {
 	t.Helper()
 	log, err := os.OpenFile(h.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -88,7 +99,8 @@ func (h *host) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := h.command(harness.Binary(t), "serve", h.conf)
+	cmd := h.command(append([]string{harness.Binary(t), "serve", h.conf}, h.args...)...)
+	cmd.Dir = h.dir
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

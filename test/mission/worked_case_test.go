@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -228,17 +227,7 @@ func (c *workedCase) run(t *testing.T, left, right, producer install) {
 // settle waits until the members of the group own so many partitions each.
 func (c *workedCase) settle(t *testing.T, want ...int) {
 	t.Helper()
-	harness.Eventually(t, 40*time.Second, fmt.Sprintf("members own %v partitions of first", want), func() error {
-		own, err := owners(c.tree, "test_group", "first")
-		count := make(map[string]int)
-		for _, stream := range own {
-			count[stream]++
-		}
-		if got := slices.Sorted(maps.Values(count)); err == nil && !slices.Equal(got, want) {
-			err = fmt.Errorf("%v", own)
-		}
-		return err
-	})
+	settle(t, 40*time.Second, c.tree, "test_group", "first", want...)
 }
 
 // flows types lines until five on end arrive. Producers at a console do not ask whether a leader that dies has kept a line

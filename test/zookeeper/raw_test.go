@@ -171,7 +171,11 @@ func (c *conn) send(kind int, body []byte) int32 {
 	if kind == opPing {
 		xid = -2
 	}
-	if _, err := c.nc.Write(frame(append(words(xid, kind), body...))); err != nil && !closed(err) {
+	err := c.nc.SetDeadline(time.Now().Add(patience))
+	if err == nil {
+		_, err = c.nc.Write(frame(append(words(xid, kind), body...)))
+	}
+	if err != nil && !closed(err) {
 		c.t.Fatalf("%s: %s: %v", c.name, c.who, err)
 	}
 	return xid
