@@ -11,7 +11,8 @@
 //	MOLDAU_EFFORT=night go test ./test/foreign -run TestApacheKafka -classes TopicCommandTest -timeout 3h
 //
 // and with -update it writes its file anew, where a test that is new to the file gets the reason "unexplained", which fails
-// the next run until somebody has found out why.
+// the next run until somebody has found out why. With -itself Apache Kafka's tests run on Apache Kafka, in the same way, to tell
+// what is the suite's or our launcher's own doing.
 //
 // Invariants:
 //  1. Every test of a suite that ran is named in its file, or counted there as passed. Neither a new red nor a new green one

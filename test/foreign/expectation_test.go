@@ -205,6 +205,20 @@ func (e *expectation) check(t *testing.T, suite string, groups []string, results
 	for _, line := range e.differences(groups, results) {
 		t.Error(line)
 	}
+	count(t, suite, results)
+}
+
+// compare tells how results of another system differ from what is expected here.
+func (e *expectation) compare(t *testing.T, suite string, groups []string, results map[name]result) {
+	t.Helper()
+	for _, line := range e.differences(groups, results) {
+		t.Log(line)
+	}
+	count(t, suite, results)
+}
+
+func count(t *testing.T, suite string, results map[name]result) {
+	t.Helper()
 	counts := make(map[outcome]int)
 	for _, r := range results {
 		counts[r.outcome]++

@@ -11,6 +11,7 @@ import (
 var (
 	update  = flag.Bool("update", false, "write what was seen into testdata")
 	classes = flag.String("classes", "", "run only the classes that match this regular expression")
+	itself  = flag.Bool("itself", false, "run Apache Kafka's tests on Apache Kafka, and tell how that differs from here")
 )
 
 func TestMain(m *testing.M) {

@@ -53,12 +53,37 @@ func (c *conn) exchange(frames ...[]byte) ([]byte, error) {
 	return body, nil
 }
 
+// send sends a request whose answer hear waits for.
+func (c *conn) send(t *testing.T, req kmsg.Request) {
+	t.Helper()
+	if c.conn == nil {
+		t.Fatal("a request whose answer is left for later cannot be the first of its connection")
+	}
+	if err := c.write(c.frame(req)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hear reads the answer to what was sent last.
+func (c *conn) hear(req kmsg.Request) (kmsg.Response, error) {
+	body, err := c.exchange()
+	if err != nil {
+		return nil, err
+	}
+	return c.read(req, body)
+}
+
+func (c *conn) write(frame []byte) error {
+	_, err := c.conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...))
+	return err
+}
+
 func (c *conn) roundTrip(frames [][]byte) ([]byte, error) {
 	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}
 	for _, frame := range frames {
-		if _, err := c.conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)); err != nil {
+		if err := c.write(frame); err != nil {
 			return nil, err
 		}
 	}

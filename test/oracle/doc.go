@@ -19,7 +19,8 @@
 // Files: oracle_test.go (the tests), release_test.go (the releases, and the versions that each is asked for), book_test.go
 // (the files of questions and answers), stage_test.go (the verbs of a scene), conn_test.go (asking), fields_test.go (JSON to
 // requests), show_test.go (what an answer says), forms_test.go (malformed requests), settings_test.go (settings),
-// random_test.go (random sequences).
+// random_test.go (random sequences), sets_test.go (message sets that no producer makes), java/MetricsTaker.java (a class without
+// which Apache Kafka serves no telemetry).
 //
 // Not obvious: answers are shown without what differs from run to run (ids, times, ports, texts of errors) and arrays are
 // sorted, because Apache Kafka orders many of them by its hash maps.

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -79,6 +80,10 @@ func (f fields) set(v reflect.Value, in any) error {
 			}
 		}
 	case string:
+		var n int
+		if _, err := fmt.Sscanf(in, "wide %d", &n); err == nil { // so many letters
+			in = strings.Repeat("w", n)
+		}
 		if v.Kind() != reflect.Slice {
 			v.SetString(in)
 			return nil
@@ -135,19 +140,27 @@ func (f fields) setID(id *[16]byte, name string) error {
 
 // bytes reads a batch, or takes the text as it is:
 //
-//	records N [codec] [producer ID EPOCH SEQUENCE] [wide BYTES] [format 0|1] [twice] [garbled] [cut]
+//	records N [codec] [producer ID EPOCH SEQUENCE] [from OFFSET] [shift MS] [time MS] [wide BYTES] [keyless] [valueless] [control] [stamped] [format 0|1]
+//	[numbered OFFSET] [marked BITS] [hollow] [in 0|1 codec] [twice] [garbled] [cut]
 //
-// Wide: values of so many bytes. In formats 0 and 1 it is a message set. Twice: and once more. Garbled: another last byte. Cut: without the last byte.
+// From: another base offset than 0. Shift: so much later. Time: then, and not now. Wide: values of so many bytes. Control: marked as
+// Kafka's own. Stamped: claims append time. In formats 0 and 1 it is a message set. Numbered: other offsets. Marked: bits of the
+// attributes. Hollow: none of it. In: the value of a message of that format. Twice: and once more. Garbled: another last byte. Cut: without
+// the last byte. From format on they are done in the order in which they are named.
 func (f fields) bytes(text string) ([]byte, error) {
 	words := strings.Fields(text)
 	if len(words) < 2 || words[0] != "records" {
 		return []byte(text), nil
 	}
-	count, err := strconv.Atoi(words[1])
-	if err != nil {
-		return nil, err
+	var err error
+	number := func(text string) int {
+		n, bad := strconv.Atoi(text)
+		err = errors.Join(err, bad)
+		return n
 	}
+	count, at := number(words[1]), f.now.UnixMilli()
 	o := batch.BuildOptions{LeaderEpoch: -1}
+	key := []byte("key")
 	value := func(i int) []byte { return fmt.Appendf(nil, "value %d", i) }
 	change := func(data []byte) ([]byte, error) { return data, nil }
 	then := func(next func([]byte) ([]byte, error)) {
@@ -168,19 +181,41 @@ func (f fields) bytes(text string) ([]byte, error) {
 				return nil, err
 			}
 			o.Producer, words = p, words[3:]
+		case word == "from" && len(words) > 1:
+			o.BaseOffset, words = int64(number(words[1])), words[1:]
+		case word == "shift" && len(words) > 1:
+			at, words = at+int64(number(words[1])), words[1:]
+		case word == "time" && len(words) > 1:
+			at, words = int64(number(words[1])), words[1:]
 		case word == "wide" && len(words) > 1:
-			size, err := strconv.Atoi(words[1])
-			if err != nil {
-				return nil, err
-			}
+			size := number(words[1])
 			value, words = func(int) []byte { return make([]byte, size) }, words[1:]
+		case word == "keyless":
+			key = nil
+		case word == "valueless":
+			value = func(int) []byte { return nil }
+		case word == "control":
+			o.Control = true
+		case word == "stamped":
+			o.AppendTime, o.Timestamp = true, f.now.UnixMilli()
 		case word == "format" && len(words) > 1:
-			magic, err := strconv.ParseInt(words[1], 10, 8)
-			if err != nil {
-				return nil, err
-			}
-			then(func(data []byte) ([]byte, error) { return batch.Batch(data).Messages(int8(magic), batch.DownOptions{}) })
+			magic := int8(number(words[1]))
+			then(func(data []byte) ([]byte, error) { return batch.Batch(data).Messages(magic, batch.DownOptions{}) })
 			words = words[1:]
+		case word == "numbered" && len(words) > 1:
+			first := int64(number(words[1]))
+			then(func(data []byte) ([]byte, error) { return numbered(data, first), nil })
+			words = words[1:]
+		case word == "marked" && len(words) > 1:
+			bits := byte(number(words[1]))
+			then(func(data []byte) ([]byte, error) { return marked(data, bits), nil })
+			words = words[1:]
+		case word == "hollow":
+			then(func([]byte) ([]byte, error) { return nil, nil })
+		case word == "in" && len(words) > 2:
+			magic, c := byte(number(words[1])), codec(words[2])
+			then(func(data []byte) ([]byte, error) { return around(data, magic, c, f.now) })
+			words = words[2:]
 		case word == "twice":
 			then(func(data []byte) ([]byte, error) { return append(data, data...), nil })
 		case word == "garbled":
@@ -193,9 +228,12 @@ func (f fields) bytes(text string) ([]byte, error) {
 			}
 		}
 	}
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", text, err)
+	}
 	builder := batch.NewBuilder(o)
 	for i := range count {
-		builder.Add(batch.Record{Timestamp: f.now.UnixMilli(), Key: []byte("key"), Value: value(i)})
+		builder.Add(batch.Record{Timestamp: at, Key: key, Value: value(i)})
 	}
 	return change(builder.Build())
 }

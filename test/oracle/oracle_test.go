@@ -81,7 +81,7 @@ func (s *scene) asks(_ release, versions served) bool {
 			serves = versions.broker
 		case "controller":
 			serves = versions.controller
-		case "ask":
+		case "ask", "send", "hear":
 			if q, err := readQuestion(e.line); err == nil && len(q.versionsOf(serves)) > 0 {
 				return true
 			}

@@ -72,7 +72,7 @@ func randomScene(seed uint64) []*entry {
 		one := func(fields string) string {
 			return fmt.Sprintf(`"Topics": [{"Topic": %q, "Partitions": [{"Partition": %d, %s}]}]`, topic, partition, fields)
 		}
-		switch r.IntN(12) {
+		switch r.IntN(14) {
 		case 0, 1:
 			partitions := 1 + r.IntN(3)
 			say(name("CreateTopics", version(2, 4)), fmt.Sprintf(`{"TimeoutMillis": 10000, "Topics": [{"Topic": %q, "NumPartitions": %d, "ReplicationFactor": 1}]}`, topic, partitions)+"\n")
@@ -89,6 +89,9 @@ func randomScene(seed uint64) []*entry {
 		case 3, 4, 5: // with acks=1 a reader may come before the disk, and not see it here
 			records := fmt.Sprintf("records %d %s", 1+r.IntN(4), []string{"", "gzip", "snappy", "lz4", "zstd"}[r.IntN(5)])
 			say(name("Produce", version(7, 12)), fmt.Sprintf(`{"Acks": -1, "TimeoutMillis": 10000, %s}`, one(fmt.Sprintf("%q: %q", "Records", strings.TrimSpace(records))))+"\n")
+		case 12, 13:
+			records := fmt.Sprintf("records %d producer %d %d %d", 1+r.IntN(2), 1+r.IntN(2), r.IntN(8)/7, r.IntN(6))
+			say(name("Produce", version(7, 12)), fmt.Sprintf(`{"Acks": -1, "TimeoutMillis": 10000, %s}`, one(fmt.Sprintf("%q: %q", "Records", records)))+"\n")
 		case 6, 7:
 			say(name("Fetch", version(4, 12)), fmt.Sprintf(`{"ReplicaID": -1, "MaxWaitMillis": 0, "MinBytes": 1, "MaxBytes": %d, "IsolationLevel": %d, %s}`, 1+r.IntN(2000), r.IntN(2), one(fmt.Sprintf(`"FetchOffset": %d, "PartitionMaxBytes": %d`, r.IntN(8), 1+r.IntN(500))))+"\n")
 		case 8:

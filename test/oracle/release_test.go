@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -24,8 +25,8 @@ type release struct {
 // releases are those that are asked, newest first.
 func releases() []release {
 	return []release{
-		{harness.KafkaVersion, map[string]int16{"Produce": 3}, startAlone},           // tells 0 to 2 for librdkafka's sake, and closes the connection on them
-		{"3.9.2", map[string]int16{"OffsetCommit": 1, "OffsetFetch": 1}, startAlone}, // refuses 0 for want of a ZooKeeper
+		{harness.KafkaVersion, map[string]int16{"Produce": 3}, startWithMetricsTaker}, // tells 0 to 2 for librdkafka's sake, and closes the connection on them
+		{"3.9.2", map[string]int16{"OffsetCommit": 1, "OffsetFetch": 1}, startAlone},  // refuses 0 for want of a ZooKeeper
 		{"1.1.1", nil, startWithZooKeeper},
 	}
 }
@@ -37,6 +38,16 @@ func settings() []string {
 
 func startAlone(t *testing.T, k *harness.Kafka) *harness.Broker {
 	return k.PrepareBroker(t, settings()...)
+}
+
+// startWithMetricsTaker is startAlone with a class that takes the metrics of clients.
+func startWithMetricsTaker(t *testing.T, k *harness.Kafka) *harness.Broker {
+	classes := t.TempDir()
+	javac := exec.Command(harness.Tool(t, "javac", "install a JDK of Java 17 or newer"), "-Xlint:all,-path,-classfile", "-d", classes, "-cp", k.ClassPath(), "java/MetricsTaker.java")
+	if out, err := harness.Output(javac, ""); err != nil {
+		t.Fatalf("javac: %v\n%s", err, out)
+	}
+	return k.Behind(classes).PrepareBroker(t, append(settings(), "metric.reporters=MetricsTaker")...)
 }
 
 func startWithZooKeeper(t *testing.T, k *harness.Kafka) *harness.Broker {

@@ -22,7 +22,7 @@ type shower struct {
 var hidden = []string{"Version", "UnknownTags", "ThrottleMillis", "TotalBytes", "UsableBytes", "ApiKeys", "SupportedFeatures", "FinalizedFeatures"}
 
 // random are fields whose value differs, and counts only for whether it is there.
-var random = []string{"ClusterID", "SessionID", "ProducerID", "MemberID", "Dir", "Port", "FinalizedFeaturesEpoch", "LeaderID", "Position"}
+var random = []string{"ClusterID", "SessionID", "ProducerID", "MemberID", "Dir", "Port", "FinalizedFeaturesEpoch", "LeaderID", "Position", "ClientInstanceID", "SubscriptionID"}
 
 // texts are fields for people.
 var texts = []string{"ErrorMessage", "Documentation"}

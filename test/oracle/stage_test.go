@@ -25,10 +25,13 @@ import (
 //	client N                                    the next questions come from client N, on a connection of its own
 //	controller                                  the next questions go to the controller's listener
 //	reconnect                                   the next question comes on a new connection
-//	ask API [VERSIONS] [keep FIELD]: QUESTION   the request's fields as JSON below, in each version that counts
+//	state GROUP STATE                           waits until a group is in a state
+//	ask API [VERSIONS] [keep FIELD[=NAME]]: QUESTION   the request's fields as JSON below, in each version that counts
+//	send API VERSION: QUESTION                  asks, and leaves the answer for later
+//	hear API VERSION: QUESTION                  the answer to what was sent
 //
-// In fields "$v" stands for the version, "$FIELD" for what was kept of the answer of the same version, a topic's name for
-// its id where an id belongs, and "records 3 gzip" for a batch: see fields_test.go.
+// In fields "$v" stands for the version, "$FIELD" for what was kept of the answer of the same version, "$NAME" for what was kept
+// under a name, a topic's name for its id where an id belongs, and "records 3 gzip" for a batch: see fields_test.go.
 type stage struct {
 	t       *testing.T
 	at      cluster
@@ -41,10 +44,11 @@ type stage struct {
 	batches int
 	ids     map[string][16]byte
 	kept    map[int16]map[string]any
+	sent    map[*conn]kmsg.Request // whose answers are left for later
 }
 
 func newStage(t *testing.T, at cluster, speaks, counts served) *stage {
-	s := &stage{t: t, at: at, clients: map[string]*conn{}, speaks: speaks, counts: counts, began: time.Now(), ids: map[string][16]byte{}, kept: map[int16]map[string]any{}}
+	s := &stage{t: t, at: at, clients: map[string]*conn{}, speaks: speaks, counts: counts, began: time.Now(), ids: map[string][16]byte{}, kept: map[int16]map[string]any{}, sent: map[*conn]kmsg.Request{}}
 	s.client("1")
 	s.untilBrokerIsThere()
 	return s
@@ -102,7 +106,9 @@ func (s *stage) play(e *entry) answers {
 		s.controller()
 	case "reconnect":
 		s.c.close()
-	case "ask":
+	case "state":
+		s.state(words[1], words[2])
+	case "ask", "send", "hear":
 		return s.ask(e)
 	default:
 		s.t.Fatalf("%s: no such verb", e.line)
@@ -112,18 +118,18 @@ func (s *stage) play(e *entry) answers {
 
 // question is what an entry asks.
 type question struct {
-	api, keep string
-	versions  versions // that it is about
+	verb, api, keep string
+	versions        versions // that it is about
 }
 
 func readQuestion(line string) (question, error) {
-	command, _, ok := strings.Cut(strings.TrimPrefix(line, "ask "), ": ")
+	command, _, ok := strings.Cut(line, ": ")
 	words := strings.Fields(command)
-	if !ok || requestByName(words[0]) == nil {
+	if !ok || len(words) < 2 || requestByName(words[1]) == nil {
 		return question{}, fmt.Errorf("%s: want ask API …: question", line)
 	}
-	q := question{api: words[0], versions: versions{0, math.MaxInt16}}
-	for words = words[1:]; len(words) > 0; words = words[1:] {
+	q := question{verb: words[0], api: words[1], versions: versions{0, math.MaxInt16}}
+	for words = words[2:]; len(words) > 0; words = words[1:] {
 		if words[0] == "keep" {
 			q.keep, words = words[1], words[1:]
 			continue
@@ -158,18 +164,39 @@ func (s *stage) ask(e *entry) answers {
 	said := answers{}
 	for _, v := range q.versionsOf(s.ranges) {
 		req := requestByName(q.api)
-		f := fields{ids: s.ids, now: s.now(), kept: func(name string) (any, bool) { value, ok := s.kept[v][name]; return value, ok }}
+		f := fields{ids: s.ids, now: s.now(), kept: func(name string) (any, bool) { return s.recall(v, name) }}
 		if err := f.fill(req, strings.ReplaceAll(e.input, "$v", strconv.Itoa(int(v)))); err != nil {
 			s.t.Fatalf("%s: %v", e.line, err)
 		}
 		req.SetVersion(v)
 		began := time.Now()
-		said[v] = s.say(req, q.keep)
+		switch q.verb {
+		case "send":
+			s.c.send(s.t, req)
+			s.sent[s.c] = req
+			return nil
+		case "hear":
+			said[v] = s.hear(s.sent[s.c], q.keep)
+		default:
+			said[v] = s.say(req, q.keep)
+		}
 		if took := time.Since(began); took > 2*time.Second {
 			s.t.Logf("%s: version %d took %v", e.line, v, took)
 		}
 	}
 	return said
+}
+
+// allVersions is where things are kept that have a name of their own.
+const allVersions int16 = -1
+
+// recall is what was kept of an answer of a version, or under a name.
+func (s *stage) recall(version int16, name string) (any, bool) {
+	value, ok := s.kept[version][name]
+	if !ok {
+		value, ok = s.kept[allVersions][name]
+	}
+	return value, ok
 }
 
 // say asks and says what was answered.
@@ -178,14 +205,33 @@ func (s *stage) say(req kmsg.Request, keep string) string {
 		return s.sayUnanswered(req)
 	}
 	resp, err := s.c.ask(req)
+	return s.sayAnswer(resp, err, keep)
+}
+
+// hear says what was answered to what was sent.
+func (s *stage) hear(req kmsg.Request, keep string) string {
+	if req == nil {
+		s.t.Fatal("nothing was sent")
+	}
+	resp, err := s.c.hear(req)
+	return s.sayAnswer(resp, err, keep)
+}
+
+// sayAnswer says an answer, or why there is none.
+func (s *stage) sayAnswer(resp kmsg.Response, err error, keep string) string {
 	if err != nil {
 		return err.Error()
 	}
 	if keep != "" {
-		if s.kept[req.GetVersion()] == nil {
-			s.kept[req.GetVersion()] = map[string]any{}
+		field, name, named := strings.Cut(keep, "=")
+		version := allVersions
+		if !named {
+			name, version = field, resp.GetVersion()
 		}
-		s.kept[req.GetVersion()][keep] = reflect.ValueOf(resp).Elem().FieldByName(keep).Interface()
+		if s.kept[version] == nil {
+			s.kept[version] = map[string]any{}
+		}
+		s.kept[version][name] = reflect.ValueOf(resp).Elem().FieldByName(field).Interface()
 	}
 	return s.shower().show(resp)
 }
@@ -310,5 +356,16 @@ func (s *stage) group(name string) {
 		offsets := kmsg.NewPtrOffsetFetchRequest()
 		offsets.Group = name
 		return s.must(offsets, 7).(*kmsg.OffsetFetchResponse).ErrorCode == 0
+	})
+}
+
+// state asks on a connection of its own: on the others there may be answers that are left for later.
+func (s *stage) state(group, state string) {
+	c := &conn{address: s.at.broker}
+	defer c.close()
+	s.until(group+" is "+state, func() bool {
+		req := kmsg.NewPtrDescribeGroupsRequest()
+		req.Groups = []string{group}
+		return c.must(s.t, req, 5).(*kmsg.DescribeGroupsResponse).Groups[0].State == state
 	})
 }

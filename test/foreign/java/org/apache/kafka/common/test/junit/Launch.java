@@ -5,16 +5,37 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.apache.kafka.clients.consumer.GroupProtocol;
 
 /** What the program that started this run has told in system properties. */
 final class Launch {
     private Launch() {
     }
 
-    /** A command of the program that is tested. */
-    static List<String> command(String... arguments) {
-        return Stream.concat(Stream.of(System.getProperty("moldau.command").split(" ")), Stream.of(arguments)).toList();
+    /** How the folders of a node are formatted. */
+    static List<String> format(Path properties, String clusterId, String release) {
+        return command("foreign.format", "-c", properties.toString(), "-t", clusterId, "-r", release);
+    }
+
+    /** How a node is run. */
+    static List<String> serve(Path properties) {
+        return command("foreign.serve", properties.toString());
+    }
+
+    /** The protocols of groups that the nodes know. */
+    static Set<GroupProtocol> groupProtocols() {
+        return words("foreign.group.protocols").map(GroupProtocol::of).collect(Collectors.toSet());
+    }
+
+    private static List<String> command(String property, String... arguments) {
+        return Stream.concat(words(property), Stream.of(arguments)).toList();
+    }
+
+    private static Stream<String> words(String property) {
+        return System.getProperty(property).lines();
     }
 
     /**
@@ -22,7 +43,7 @@ final class Launch {
      * rest.
      */
     static boolean leavesOut(String test) {
-        String file = System.getProperty("moldau.left.out");
+        String file = System.getProperty("foreign.left.out");
         if (file == null) {
             return false;
         }

@@ -24,6 +24,7 @@ import kafka.server.ControllerServer;
 import kafka.server.KafkaBroker;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.GroupProtocol;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.test.ClusterInstance;
 import org.apache.kafka.common.test.api.ClusterConfig;
@@ -71,6 +72,10 @@ final class OutsideCluster implements ClusterInstance {
                 OutsideNode node = brokers.get(id);
                 controllers.put(id, node != null ? node : new OutsideNode(id, controllerPorts.get(id), properties(id, -1), dir));
             }
+            String id = Uuid.randomUuid().toString();
+            for (OutsideNode node : nodes()) {
+                node.format(id, config.metadataVersion().version());
+            }
             for (OutsideNode node : nodes()) {
                 node.start();
             }
@@ -116,13 +121,6 @@ final class OutsideCluster implements ClusterInstance {
         p.put("controller.listener.names", controller);
         p.put("listener.security.protocol.map", client + ":" + config.brokerSecurityProtocol().name + "," + controller + ":" + config.controllerSecurityProtocol().name);
         p.put("log.dirs", IntStream.range(0, config.numDisksPerBroker()).mapToObj(d -> dir.resolve("node" + id + "-" + d).toString()).collect(Collectors.joining(",")));
-        // What Kafka's own cluster for tests sets.
-        p.put("offsets.topic.replication.factor", "1");
-        p.put("offsets.topic.num.partitions", "5");
-        p.put("transaction.state.log.num.partitions", "5");
-        p.put("transaction.state.log.replication.factor", "1");
-        p.put("transaction.state.log.min.isr", "1");
-        p.put("group.initial.rebalance.delay.ms", "0");
         p.putAll(config.serverProperties());
         p.putAll(config.perServerOverrideProperties().getOrDefault(id, Map.of()));
         p.remove("file.delete.delay.ms"); // a setting of topics: Apache Kafka ignores it here, a node of ours refuses to start
@@ -289,7 +287,7 @@ final class OutsideCluster implements ClusterInstance {
 
     @Override
     public Set<GroupProtocol> supportedGroupProtocols() {
-        return Set.of(GroupProtocol.CLASSIC);
+        return Launch.groupProtocols();
     }
 
     @Override

@@ -81,9 +81,18 @@ final class OutsideNode {
         return logDirs().stream().anyMatch(dir -> new File(dir, partition.toString()).isDirectory());
     }
 
+    /** Has a cluster that begins with this node begin at a metadata.version, as Apache Kafka's does. */
+    void format(String clusterId, String release) throws IOException, InterruptedException {
+        Process format = new ProcessBuilder(Launch.format(file, clusterId, release))
+            .redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile())).start();
+        if (format.waitFor() != 0) {
+            throw new AssertionError("node " + id + " cannot be formatted" + log());
+        }
+    }
+
     synchronized void start() {
         try {
-            process = new ProcessBuilder(Launch.command("serve", file.toString())).redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile())).start();
+            process = new ProcessBuilder(Launch.serve(file)).redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile())).start();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
