@@ -199,14 +199,20 @@ func TestParseProducerPerformance(t *testing.T) {
 	const text = `64001 records sent, 12797.6 records/sec (12.50 MB/sec), 1203.1 ms avg latency, 1512.0 ms max latency.
 65536 records sent, 32768.5 records/sec (32.00 MB/sec), 700.10 ms avg latency, 1500.00 ms max latency, 650 ms 50th, 1400 ms 95th, 1450 ms 99th, 1490 ms 99.9th.
 43691 records sent, 46088.6 records/sec (45.01 MB/sec), 391.77 ms avg latency, 440.00 ms max latency, 390 ms 50th, 416 ms 95th, 431 ms 99th, 438 ms 99.9th.
+
+Metric Name                                                                                 Value
+producer-node-metrics:request-rate:{client-id=perf-producer-client, node-id=node-1}         : 812.113
+producer-node-metrics:request-total:{client-id=perf-producer-client, node-id=node--1}       : 3.000
+producer-node-metrics:request-total:{client-id=perf-producer-client, node-id=node-1}        : 1201.000
+producer-node-metrics:request-total:{client-id=perf-producer-client, node-id=node-2}        : 77.000
 `
 	o, err := parseProducerPerformance(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := latencies{390 * time.Millisecond, 416 * time.Millisecond, 431 * time.Millisecond, 438 * time.Millisecond}
-	if o.perSecond != 46088.6 || o.latency != want {
-		t.Errorf("%v records/s, %+v", o.perSecond, o.latency)
+	if o.perSecond != 46088.6 || o.latency != want || o.requests != 1278 {
+		t.Errorf("%v records/s, %+v, %d requests", o.perSecond, o.latency, o.requests)
 	}
 	if _, err := parseProducerPerformance("org.apache.kafka.common.errors.TimeoutException"); err == nil {
 		t.Error("a text without a summary was read")

@@ -13,6 +13,10 @@ import (
 type cluster struct {
 	brokers []*broker
 	lastRun time.Duration
+
+	measured bool         // the last run was one of measure
+	counter  *callCounter // of a run for nothing else, nil in all others
+	counted  []figure     // in that run
 }
 
 // addrs are the brokers' addresses as clients take them.
@@ -93,6 +97,14 @@ func (c *cluster) onFilledTopic(ctx context.Context, l load, f func(to topic, fi
 
 // measure runs a client against the brokers and returns what both of them did.
 func (c *cluster) measure(client func() (outcome, error)) ([]figure, error) {
+	c.measured = true
+	if c.counter != nil {
+		return nil, c.count(client)
+	}
+	kernelBefore, err := kernelThreads()
+	if err != nil {
+		return nil, err
+	}
 	before, err := c.usage()
 	if err != nil {
 		return nil, err
@@ -107,11 +119,16 @@ func (c *cluster) measure(client func() (outcome, error)) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	kernel, err := c.kernelTime(kernelBefore)
+	if err != nil {
+		return nil, err
+	}
 	gigabytes := float64(o.bytes) / 1e9
 	spent := (after.cpu - before.cpu).Seconds()
 	figures := []figure{
 		{"broker CPU per GB", "s", true, spent / gigabytes},
 		{"broker CPU per million records", "s", true, spent / float64(o.records) * 1e6},
+		{"CPU of the kernel's threads per GB", "s", true, kernel.Seconds() / gigabytes},
 		{"client CPU per GB", "s", true, o.clientCPU.Seconds() / gigabytes},
 		{"throughput", "MB/s", false, o.perSecond * float64(o.bytes) / float64(o.records) / 1e6},
 		{"throughput", "records/s", false, o.perSecond},
@@ -126,7 +143,63 @@ func (c *cluster) measure(client func() (outcome, error)) ([]figure, error) {
 	if o.requests > 0 {
 		figures = append(figures, figure{"read and write calls per request", "", true, float64(after.calls-before.calls) / float64(o.requests)})
 	}
-	return append(figures, figure{"bytes written per byte", "", true, float64(after.written-before.written) / float64(o.bytes)}), nil
+	resident := int64(0)
+	for _, b := range c.brokers {
+		rss, _, err := memory(b.Pid())
+		if err != nil {
+			return nil, err
+		}
+		resident += rss
+	}
+	return append(figures,
+		figure{"bytes written per byte", "", true, float64(after.written-before.written) / float64(o.bytes)},
+		figure{"resident memory after the run", "MB", true, float64(resident) / 1e6}), nil
+}
+
+// kernelTime is what the kernel's threads have spent since before, until all that the brokers left to them is on the disk.
+func (c *cluster) kernelTime(before map[string]time.Duration) (spent time.Duration, err error) {
+	if err := c.settle(); err != nil {
+		return 0, err
+	}
+	after, err := kernelThreads()
+	for thread, now := range after {
+		spent += now - before[thread]
+	}
+	return spent, err
+}
+
+// count runs a client and counts what the brokers call the kernel for. It takes some of their time, so that nothing else is
+// measured in the same run.
+func (c *cluster) count(client func() (outcome, error)) error {
+	allBefore, syncsBefore, err := c.counter.read()
+	if err != nil {
+		return err
+	}
+	o, err := client()
+	if err != nil {
+		return err
+	}
+	all, syncs, err := c.counter.read()
+	if err != nil {
+		return err
+	}
+	all, syncs = all-allBefore, syncs-syncsBefore
+	if o.requests > 0 {
+		c.counted = append(c.counted, figure{"system calls per request", "", true, float64(all) / float64(o.requests)})
+	}
+	c.counted = append(c.counted,
+		figure{"system calls per MB", "", true, float64(all) / float64(o.bytes) * 1e6},
+		figure{"syncs per GB", "", true, float64(syncs) / float64(o.bytes) * 1e9})
+	return nil
+}
+
+// pids are the brokers' processes.
+func (c *cluster) pids() []int {
+	var pids []int
+	for _, b := range c.brokers {
+		pids = append(pids, b.Pid())
+	}
+	return pids
 }
 
 // usage is what all brokers have used so far.

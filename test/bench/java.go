@@ -28,6 +28,7 @@ func javaProduce(ctx context.Context, kafka *harness.Kafka, addrs string, t topi
 		"--record-size", strconv.Itoa(l.recordBytes),
 		"--throughput", throughput,
 		"--bootstrap-server", addrs,
+		"--print-metrics",
 		"--command-property",
 		fmt.Sprintf("acks=%d", l.acks),
 		fmt.Sprintf("batch.size=%d", l.batchBytes),
@@ -49,9 +50,12 @@ func javaProduce(ctx context.Context, kafka *harness.Kafka, addrs string, t topi
 var (
 	performanceRate    = regexp.MustCompile(`([0-9.]+) records/sec`)
 	performancePercent = regexp.MustCompile(`([0-9]+) ms (50th|95th|99th|99\.9th)`)
+	// The client's own count of what it has sent to each broker; the seeds have negative ids.
+	performanceRequests = regexp.MustCompile(`(?m)^producer-node-metrics:request-total:\{[^}]*node-id=node-[0-9][^}]*\} *: ([0-9.]+)`)
 )
 
-// parseProducerPerformance reads the last summary that the tool prints: that of the records after the warm-up.
+// parseProducerPerformance reads the last summary that the tool prints: that of the records after the warm-up. The requests are
+// those of the whole run.
 func parseProducerPerformance(text string) (o outcome, err error) {
 	summary := ""
 	for line := range strings.Lines(text) {
@@ -73,6 +77,13 @@ func parseProducerPerformance(text string) (o outcome, err error) {
 			return o, err
 		}
 		*into[m[2]] = time.Duration(ms) * time.Millisecond
+	}
+	for _, m := range performanceRequests.FindAllStringSubmatch(text, -1) {
+		n, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			return o, err
+		}
+		o.requests += int64(n)
 	}
 	return o, nil
 }

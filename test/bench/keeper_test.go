@@ -103,7 +103,7 @@ func TestDefaultSystems(t *testing.T) {
 			t.Errorf("%s: %q, %v", c.words, got, err)
 		}
 		if err == nil {
-			if _, err := chooseSystems(got); err != nil {
+			if _, err := chooseSystems(allSystems(""), got); err != nil {
 				t.Error(err)
 			}
 		}

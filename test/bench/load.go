@@ -35,7 +35,7 @@ func (l load) version() int16 {
 type outcome struct {
 	records   int64 // all that were sent or read, warm-up of the client included
 	bytes     int64
-	requests  int64         // of the replayer; 0: not known
+	requests  int64         // 0: not known
 	perSecond float64       // records per second in the part of the run that counts
 	clientCPU time.Duration // of the client, start included
 	latency   latencies

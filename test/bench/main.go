@@ -7,8 +7,8 @@
 //
 // Files: workload.go (what is measured on one broker), old.go (old clients), paced.go (latencies), many.go (many producers, partitions, connections), recovery.go, failover.go and partitions.go (on a cluster of three), groups.go and
 // member.go (on a coordinator), zookeeper.go and keeper.go (on a ZooKeeper), system.go, cluster.go and topic.go (on what), rounds.go (in which order), load.go (words for both sides),
-// replay.go with replay_produce.go and replay_fetch.go (the replayer), java.go (Kafka's tools), proc_linux.go (what a
-// process used), report.go (the table), chart.go (the charts), profile.go (CPU profiles of moldau), stage.go (the harness outside of tests).
+// replay.go with replay_produce.go and replay_fetch.go (the replayer), java.go (Kafka's tools), franz.go (franz-go), proc_linux.go (what a
+// process used), calls_linux.go (what it called the kernel for), report.go (the table), chart.go (the charts), profile.go (CPU profiles of moldau), stage.go (the harness outside of tests).
 //
 // docs/benchmarks.md says how to run it and how to read it.
 package main
@@ -52,12 +52,13 @@ func run(ctx context.Context, args []string) error {
 		profiles = flags.String("profiles", "", "folder for CPU profiles of moldau, taken in the last round")
 		parts    = flags.Int("partitions", 0, "partitions of the workloads that say so (default 10000, with -quick 1000)")
 		members  = flags.Int("members", 0, "members of groups (default 1000)")
+		before   = flags.String("before", "", "another binary of moldau, the system moldau-before: what a change is measured against")
 		list     = flags.Bool("list", false, "list workloads and systems")
 	)
 	_ = flags.Parse(args) // exits by itself
 	workloads := allWorkloads()
 	if *list {
-		return printNames(workloads)
+		return printNames(workloads, allSystems(*before))
 	}
 	if *output != "table" && *output != "json" {
 		return fmt.Errorf("-output is %q, allowed are table and json", *output)
@@ -88,8 +89,11 @@ func run(ctx context.Context, args []string) error {
 		if *on, err = defaultSystems(b.workloads); err != nil {
 			return fmt.Errorf("-only: %w", err)
 		}
+		if *before != "" {
+			*on = "moldau,moldau-before"
+		}
 	}
-	if b.systems, err = chooseSystems(*on); err != nil {
+	if b.systems, err = chooseSystems(allSystems(*before), *on); err != nil {
 		return fmt.Errorf("-systems: %w", err)
 	}
 	m, err := describeMachine(*dir)
@@ -124,9 +128,8 @@ func defaultSystems(workloads []workload) (string, error) {
 }
 
 // chooseSystems returns the named systems in the order in which they are named.
-func chooseSystems(names string) ([]system, error) {
+func chooseSystems(all []system, names string) ([]system, error) {
 	var chosen []system
-	all := allSystems()
 next:
 	for name := range strings.SplitSeq(names, ",") {
 		for _, s := range all {
@@ -171,13 +174,13 @@ func chooseWorkloads(all []workload, words string, quick bool) ([]workload, erro
 	return chosen, nil
 }
 
-func printNames(workloads []workload) error {
+func printNames(workloads []workload, systems []system) error {
 	fmt.Println("workloads:")
 	for _, w := range workloads {
 		fmt.Printf("  %s\n      %s\n", w.name, w.about)
 	}
 	fmt.Println("systems:")
-	for _, s := range allSystems() {
+	for _, s := range systems {
 		fmt.Printf("  %s\n      %s\n", s.name, s.about)
 	}
 	return nil

@@ -17,11 +17,12 @@ const pacedBytesPerSecond = 10_000_000
 // pacedWorkloads are latencies at a pace, from when each record or request was due.
 func pacedWorkloads() []workload {
 	var list []workload
-	for _, client := range []string{"replay", "java"} {
+	for _, client := range []string{"replay", "java", "franz"} {
 		list = append(list, workload{
 			name: client + "-paced-1k",
 			about: fmt.Sprintf("%s, at 10 MB/s: records of 1024 bytes, batch.size 16 KiB, 6 partitions, acks=all",
 				clientAbout(client)),
+			full:  client == "franz",
 			nodes: 1,
 			run: func(ctx context.Context, t harness.T, c *cluster, s scale) ([]figure, error) {
 				return c.onTopic(ctx, func(to topic) ([]figure, error) {
@@ -56,10 +57,13 @@ func pacedLoad(d time.Duration) load {
 	return l
 }
 
-// producer runs one of the two clients.
+// producer runs one of the clients.
 func producer(ctx context.Context, t harness.T, c *cluster, client string, to topic, l load) (outcome, error) {
-	if client == "java" {
+	switch client {
+	case "java":
 		return javaProduce(ctx, harness.ApacheKafka(t, harness.KafkaVersion), c.addrs(), to, l)
+	case "franz":
+		return franzProduce(ctx, c.seeds(), to, l)
 	}
 	return replayProduce(ctx, to, l)
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,38 @@ func cpuTime(pid int) (time.Duration, error) {
 		return 0, fmt.Errorf("CPU clock of process %d: %w", pid, err)
 	}
 	return time.Duration(ts.Nano()), nil
+}
+
+// kernelThreads is what each of the kernel's own threads has spent on a processor: writing back what is dirty, above all. It is
+// empty where they are not to be seen, in a container.
+func kernelThreads() (map[string]time.Duration, error) {
+	const kthreadd = "2" // their parent
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	spent := map[string]time.Duration{}
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if fields := strings.Fields(rest); len(fields) < 2 || fields[1] != kthreadd {
+			continue
+		}
+		thread := filepath.Dir(path)
+		if text, err = os.ReadFile(filepath.Join(thread, "schedstat")); err != nil {
+			continue
+		}
+		first, _, _ := strings.Cut(string(text), " ")
+		ns, err := strconv.ParseInt(first, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s/schedstat: %w", thread, err)
+		}
+		spent[thread] = time.Duration(ns)
+	}
+	return spent, nil
 }
 
 // ownCPU is cpuTime of this process, which is a client.

@@ -93,8 +93,32 @@ func (b *bench) runTogether(ctx context.Context, t harness.T, workloads []worklo
 				}
 			}
 		}
+		for i, s := range b.systems {
+			if err := b.count(ctx, t, w, s, clusters[i]); err != nil {
+				return fmt.Errorf("%s: %s: count calls: %w", w.name, s.name, err)
+			}
+		}
 	}
 	return nil
+}
+
+// count runs a workload once more, to count the calls of the kernel that it makes the brokers do.
+func (b *bench) count(ctx context.Context, t harness.T, w workload, s system, on *cluster) error {
+	if !on.measured {
+		return nil
+	}
+	on.measured = false
+	counter, err := countCalls(on.pids())
+	if err != nil {
+		b.progress("%-28s %-14s no count of its calls: %v", w.name, s.name, err)
+		return nil
+	}
+	defer counter.close()
+	on.counter, on.counted = counter, nil
+	_, err = b.limited(ctx, t, w, on)
+	b.results.add(w, s.name, on.counted)
+	on.counter = nil
+	return err
 }
 
 // firstWarm is how much longer a JVM is warmed up for the first workload: until then nothing of it is compiled.

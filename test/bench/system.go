@@ -39,13 +39,13 @@ type system struct {
 	prepare func(t harness.T, nodes int, extra ...string) *cluster
 }
 
-// allSystems are what -systems may name, the defaults first.
-func allSystems() []system {
+// allSystems are what -systems may name, the defaults first. before is the binary of moldau-before, "" for none.
+func allSystems(before string) []system {
 	kafka := "Apache Kafka " + harness.KafkaVersion
-	return []system{{
+	list := []system{{
 		name:    "moldau",
 		about:   "as it comes: fsync before the answer to acks=all",
-		prepare: prepareMoldau,
+		prepare: prepareMoldau(""),
 	}, {
 		name:    "kafka",
 		about:   kafka + " as it comes: no fsync before an answer; G1, heap of 1 GiB, of a cluster's brokers of 512 MiB to 1 GiB",
@@ -59,7 +59,7 @@ func allSystems() []system {
 	}, {
 		name:    "moldau-noflush",
 		about:   "moldau with log.flush.before.ack=false, which is Kafka's promise",
-		prepare: with(prepareMoldau, "log.flush.before.ack=false"),
+		prepare: with(prepareMoldau(""), "log.flush.before.ack=false"),
 	}, {
 		name:    "kafka-flush",
 		about:   kafka + " with log.flush.interval.messages=1, which is nearest to moldau's promise",
@@ -71,6 +71,10 @@ func allSystems() []system {
 		jvm:     true,
 		prepare: prepareZooKeeper,
 	}}
+	if before != "" {
+		list = append(list, system{name: "moldau-before", about: "the same as " + before + " has it", prepare: prepareMoldau(before)})
+	}
+	return list
 }
 
 // fastDelete makes both systems remove the files of a deleted topic soon, so that its cost can be kept out of the next run.
@@ -82,19 +86,25 @@ func with(prepare func(harness.T, int, ...string) *cluster, property string) fun
 	}
 }
 
-func prepareMoldau(t harness.T, nodes int, extra ...string) *cluster {
-	harness.Binary(t) // built now, so that Spawn only starts it
-	c := &cluster{}
-	extra = append(extra[:len(extra):len(extra)], fastDelete)
-	zookeeper := ""
-	if nodes == 1 { // without a configuration there is a ZooKeeper port, too
-		zookeeper = fmt.Sprintf("127.0.0.1:%d", harness.FreePorts(t, 1)[0])
-		extra = append(extra, "zookeeper.listeners="+zookeeper)
+// prepareMoldau prepares nodes of a binary; "" is what is built from this module.
+func prepareMoldau(binary string) func(harness.T, int, ...string) *cluster {
+	return func(t harness.T, nodes int, extra ...string) *cluster {
+		if binary == "" {
+			harness.Binary(t) // built now, so that Spawn only starts it
+		}
+		c := &cluster{}
+		extra = append(extra[:len(extra):len(extra)], fastDelete)
+		zookeeper := ""
+		if nodes == 1 { // without a configuration there is a ZooKeeper port, too
+			zookeeper = fmt.Sprintf("127.0.0.1:%d", harness.FreePorts(t, 1)[0])
+			extra = append(extra, "zookeeper.listeners="+zookeeper)
+		}
+		for i, n := range harness.PrepareNodes(t, nodes, extra...) {
+			n.Binary = binary
+			c.brokers = append(c.brokers, &broker{process: n, id: int32(i + 1), addr: n.Addr, zookeeper: zookeeper, dir: n.Dir, profile: "http://" + n.HTTP + "/debug/pprof/profile"})
+		}
+		return c
 	}
-	for i, n := range harness.PrepareNodes(t, nodes, extra...) {
-		c.brokers = append(c.brokers, &broker{process: n, id: int32(i + 1), addr: n.Addr, zookeeper: zookeeper, dir: n.Dir, profile: "http://" + n.HTTP + "/debug/pprof/profile"})
-	}
-	return c
 }
 
 // withZooKeeper is the release of Apache Kafka that came with ZooKeeper 3.4.10.

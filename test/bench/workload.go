@@ -91,14 +91,14 @@ func allWorkloads() []workload {
 		name  string
 		bytes int
 	}{{"1k", 1024}, {"100b", 100}} {
-		for _, client := range []string{"replay", "java"} {
+		for _, client := range []string{"replay", "java", "franz"} {
 			for _, acks := range []int16{-1, 1} {
 				l := load{recordBytes: size.bytes, batchBytes: 16 << 10, acks: acks, connections: 1, depth: 5}
 				list = append(list, workload{
 					name: fmt.Sprintf("%s-produce-%s-acks-%s", client, size.name, acksName(acks)),
 					about: fmt.Sprintf("%s: records of %d bytes, batch.size 16 KiB, 6 partitions, acks=%s",
 						clientAbout(client), size.bytes, acksName(acks)),
-					full:  size.bytes != 1024,
+					full:  size.bytes != 1024 || client == "franz",
 					nodes: 1,
 					run:   produceRun(client, l),
 				})
@@ -111,7 +111,7 @@ func allWorkloads() []workload {
 		nodes: 1,
 		run:   runFetch,
 	})
-	list = append(append(list, oldWorkloads()...), javaConsumeWorkload())
+	list = append(append(list, oldWorkloads()...), javaConsumeWorkload(), franzConsumeWorkload())
 	list = append(append(list, pacedWorkloads()...), manyWorkloads()...)
 	return append(append(append(list, clusterWorkloads()...), groupWorkload()), zookeeperWorkloads()...)
 }
@@ -124,8 +124,11 @@ func acksName(acks int16) string {
 }
 
 func clientAbout(client string) string {
-	if client == "java" {
+	switch client {
+	case "java":
 		return "Apache Kafka's ProducerPerformance"
+	case "franz":
+		return "franz-go's producer, set like ProducerPerformance"
 	}
 	return "pre-encoded requests on 1 connection, 5 on the way, one batch per partition in each"
 }
