@@ -35,7 +35,7 @@
 // leadership), handover.go (on stop), propose.go, deliver.go (to the Listener), store.go and recover.go (raft.Storage on the log),
 // entry.go (entry and batch), snapshot.go and snapshot_file.go, install.go (a leader's snapshot), members.go (voters), change.go
 // (voters come and go), state.go (term, vote, commit index), message.go and message_check.go (raft's messages as bytes), link.go
-// (to other voters), receive.go (from them), vacancy.go (a leader's process has ended), observe.go (serving Fetch, FetchSnapshot), follow.go (using them), errand.go, form.go
+// (to other voters), receive.go (from them), vacancy.go (a leader is gone), observe.go (serving Fetch, FetchSnapshot), follow.go (using them), errand.go, form.go
 // (a new cluster), bootstrap.go (what it begins with), status.go.
 //
 // Files on disk, in the folder __cluster_metadata-0 of metadata.log.dir: those of commitlog; <end offset>-<epoch>.checkpoint, a
@@ -61,6 +61,7 @@
 //     there may be no leader until who has the longest log knows that it has a vote.
 //   - Raft's snapshot message carries a name. The file is fetched first and raft is told when it is whole. A leader that hears
 //     nothing for an election timeout tells again; a follower that is still fetching does not mind.
+//   - A leader whose vote is taken has no say in who comes next: the others find in the voter set that it is gone.
 //   - A voter that the leader's machine refuses forgets its leader, once for each connection that it had. Alone it changes nothing by
 //     that: raft's other voters do not answer its pre-vote while they hear from the leader.
 //   - A sole voter is not ticked. It campaigns at once and nobody can depose it, so an idle quorum of one has no timer but that

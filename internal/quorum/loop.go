@@ -318,7 +318,11 @@ func (q *Quorum) setVoters(index uint64, voters []Voter) error {
 	for _, c := range changes {
 		q.raft.ApplyConfChange(&pb.ConfChangeV2{Changes: []*pb.ConfChangeSingle{c}})
 	}
+	before := q.conf
 	q.conf = confState(voters, q.self.DirID).GetVoters()
+	if lead := q.raft.BasicStatus().Lead; slices.Contains(before, lead) && !slices.Contains(q.conf, lead) {
+		q.vacate(lead, "has no vote any more")
+	}
 	return nil
 }
 

@@ -93,7 +93,7 @@ func (q *Quorum) take(ctx context.Context, a arrival) {
 		}
 		return
 	case a.gone != 0:
-		q.vacate(a.gone)
+		q.vacate(a.gone, "refuses connections")
 		return
 	case m == nil:
 		q.meet(a.from, q.raft.BasicStatus())

@@ -10,6 +10,9 @@ import (
 // voter that finds both forgets its leader, so that it gives its pre-vote to whoever asks, and stands for election itself when it
 // is its turn. One voter that is wrong about it changes nothing: the others, who hear the leader, ignore it, and the leader's next
 // heartbeat is heard here too. Only who has a majority's word that the leader is gone is elected.
+//
+// A leader whose vote is taken leaves as well: it resigns as soon as it knows that to be committed, and its last message says so to
+// the others.
 
 // vacancy is a leadership without a leader.
 type vacancy struct {
@@ -42,14 +45,14 @@ func (q *Quorum) tellGone(l *link) {
 }
 
 // vacate forgets the leader if it is the voter that is gone.
-func (q *Quorum) vacate(gone uint64) {
+func (q *Quorum) vacate(gone uint64, why string) {
 	status := q.raft.BasicStatus()
 	if status.Lead != gone || status.RaftState != raft.StateFollower || !q.waits() {
 		return
 	}
 	_ = q.raft.ForgetLeader() // never fails on a follower
 	q.vacancy = vacancy{term: status.HardState.GetTerm(), gone: gone}
-	q.o.Logger.Info("the leader of the metadata quorum refuses connections; looking for another", "epoch", q.vacancy.term)
+	q.o.Logger.Info("the leader of the metadata quorum "+why+"; looking for another", "epoch", q.vacancy.term)
 }
 
 // standEarly campaigns while there is a vacancy and it is this voter's turn. The first may come too soon, before the others know of

@@ -92,3 +92,39 @@ func TestLeaderRefusesAll(t *testing.T) {
 		}
 	})
 }
+
+// TestLeaderRemoved: when the leader's own vote is taken the others elect somebody at once, rather than wait until its silence is long
+// enough.
+func TestLeaderRemoved(t *testing.T) {
+	for _, voters := range []int{2, 3, 5} {
+		t.Run(fmt.Sprintf("%d voters", voters), func(t *testing.T) {
+			inWorld(t, voters, func(w *world) {
+				for id := range w.nodes {
+					w.start(id)
+				}
+				old, epoch := w.leader()
+				for range 10 {
+					w.propose(old, epoch, "a")
+					time.Sleep(time.Second) // everybody is connected with everybody
+					began := time.Now()
+					ctx, cancel := soon()
+					if err := old.q.RemoveVoter(ctx, old.self); err != nil {
+						t.Fatal(err)
+					}
+					next, at := w.leader(old.self.ID)
+					if at != epoch+1 {
+						t.Errorf("epoch %d comes after %d: the election had to be repeated", at, epoch)
+					}
+					if took := time.Since(began); took > 300*time.Millisecond {
+						t.Errorf("the election took %v", took)
+					}
+					if err := next.q.AddVoter(ctx, old.self); err != nil {
+						t.Fatal(err)
+					}
+					cancel()
+					old, epoch = next, at
+				}
+			})
+		})
+	}
+}
