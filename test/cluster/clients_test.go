@@ -151,7 +151,7 @@ func TestJavaClients(t *testing.T) {
 	c := start(t, 3)
 	c.create(t, "orders", 3, 3, nil)
 	c.inSync(t, "orders", 3)
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	config := filepath.Join(t.TempDir(), "producer.properties")
 	text := "enable.idempotence=true\nretries=2147483647\nretry.backoff.ms=50\nreconnect.backoff.max.ms=200\ndelivery.timeout.ms=120000\nlinger.ms=0\n"
@@ -246,7 +246,7 @@ func TestLibrdkafka(t *testing.T) {
 	c := start(t, 3)
 	c.create(t, "orders", 3, 3, nil)
 	c.inSync(t, "orders", 3)
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	producer := launch(t, exec.CommandContext(ctx, python, "-c", librdkafkaProducer, strings.Join(c.seeds(), ","), "orders"))
 	for round := range 2 {

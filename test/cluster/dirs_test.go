@@ -51,12 +51,8 @@ func TestMovesBetweenDirectories(t *testing.T) {
 	for _, id := range c.ids() {
 		var parts []string
 		for p := range int32(partitions) {
-			d, err := c.describe("orders")
-			if err != nil {
-				t.Fatal(err)
-			}
 			var replicas, dirs []string
-			for _, r := range d.Partitions[p].Replicas {
+			for _, r := range c.topic(t, "orders").Partitions[p].Replicas {
 				replicas = append(replicas, fmt.Sprint(r))
 				dir := `"any"`
 				if int(r) == id {

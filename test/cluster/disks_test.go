@@ -106,10 +106,7 @@ func TestFlippedByte(t *testing.T) {
 	c.create(t, "orders", 1, 2, nil)
 	c.create(t, "others", 3, 3, nil)
 	c.inSync(t, "orders", 2)
-	d, err := c.describe("orders")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := c.topic(t, "orders")
 	leader := int(d.Partitions[0].Leader)
 	follower := int(d.Partitions[0].Replicas[0])
 	if follower == leader {
@@ -162,8 +159,8 @@ func TestFlippedByte(t *testing.T) {
 	if bytes.Contains(copied, []byte("10.xound")) {
 		t.Error("the follower has the damaged record")
 	}
-	if d, err := c.describe("orders"); err != nil || len(d.Partitions[0].ISR) != 1 {
-		t.Errorf("in sync with a damaged record: %v %v", d.Partitions[0].ISR, err)
+	if d := c.topic(t, "orders"); len(d.Partitions[0].ISR) != 1 {
+		t.Errorf("in sync with a damaged record: %v", d.Partitions[0].ISR)
 	}
 	flip() // as an operator would who has another copy
 	c.inSync(t, "orders", 2)
@@ -180,10 +177,7 @@ func TestLastReplicaStanding(t *testing.T) {
 	c.inSync(t, "orders", 2)
 	l := c.produce(t, "orders", 1)
 	l.await(t, 200)
-	d, err := c.describe("orders")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := c.topic(t, "orders")
 	leader := int(d.Partitions[0].Leader)
 	follower := int(d.Partitions[0].Replicas[0])
 	if follower == leader {
@@ -204,13 +198,19 @@ func TestLastReplicaStanding(t *testing.T) {
 	controller := 0
 	for range 10 { // for longer than an election takes
 		<-time.After(200 * time.Millisecond)
-		d, err := c.describe("orders")
-		if err != nil && !errors.Is(err, kerr.LeaderNotAvailable) {
-			t.Fatal(err)
-		}
-		if p := d.Partitions[0]; p.Leader >= 0 || slices.Contains(p.ISR, int32(follower)) {
-			t.Fatalf("node %d leads, in sync %v: only node %d has everything", p.Leader, p.ISR, leader)
-		}
+		harness.Eventually(t, time.Minute, "nobody leads", func() error { // brokers hear of a death a moment later
+			d, err := c.describe("orders")
+			if err != nil && !errors.Is(err, kerr.LeaderNotAvailable) {
+				return err
+			}
+			switch p := d.Partitions[0]; {
+			case int(p.Leader) == follower || slices.Contains(p.ISR, int32(follower)):
+				t.Fatalf("node %d leads, in sync %v: only node %d has everything", p.Leader, p.ISR, leader)
+			case p.Leader >= 0:
+				return fmt.Errorf("node %d does", p.Leader)
+			}
+			return nil
+		})
 		controller = c.controller(t)
 	}
 	if out := metric(t, controller, "moldau_controller_unclean_elections_total"); out != "0" {

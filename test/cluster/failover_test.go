@@ -115,14 +115,10 @@ func TestQuickFailovers(t *testing.T) {
 		c.inSync(t, "orders", 3)
 	}
 	l.check(t, c)
-	d, err := c.describe("orders")
-	if err != nil {
-		t.Fatal(err)
-	}
+	replicas := c.topic(t, "orders").Partitions[0].Replicas
 	for _, id := range c.ids() {
 		c.nodes[id].kill()
 	}
-	replicas := d.Partitions[0].Replicas
 	first := c.records(t, int(replicas[0]), "orders-0")
 	for _, id := range replicas[1:] {
 		if other := c.records(t, int(id), "orders-0"); !bytes.Equal(other, first) {

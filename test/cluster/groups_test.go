@@ -375,24 +375,34 @@ func TestGroupOfStaticMembers(t *testing.T) {
 	g.commits(t, 300)
 	// A member whose heartbeat found nobody may join anew, and says then that it has nothing: in the generation that comes of it
 	// everybody has as much as before, and not always the same.
-	if has := second.holds(); len(has) != len(had) || g.generation() == before && !slices.Equal(has, had) {
-		t.Errorf("bela had %v and has %v", had, has)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	described, err := kadm.NewClient(c.client(t)).DescribeGroups(ctx, "audit")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := map[string]bool{}
-	for _, m := range described["audit"].Members {
-		if m.InstanceID != nil {
-			names[*m.InstanceID] = true
+	harness.Eventually(t, time.Minute, "bela has as much as before", func() error {
+		if has := second.holds(); len(has) != len(had) || g.generation() == before && !slices.Equal(has, had) {
+			return fmt.Errorf("it had %v and has %v", had, has)
 		}
-	}
-	if n := len(described["audit"].Members); n != members || len(names) != members {
-		t.Errorf("%d members have %d names, and there are %d", n, len(names), members)
-	}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	admin := kadm.NewClient(c.client(t))
+	harness.Eventually(t, time.Minute, "each member has a name of its own", func() error {
+		described, err := admin.DescribeGroups(ctx, "audit")
+		if err == nil {
+			err = described.Error()
+		}
+		if err != nil {
+			return err
+		}
+		names := map[string]bool{}
+		for _, m := range described["audit"].Members {
+			if m.InstanceID != nil {
+				names[*m.InstanceID] = true
+			}
+		}
+		if n := len(described["audit"].Members); n != members || len(names) != members {
+			return fmt.Errorf("%d members have %d names, and there are %d", n, len(names), members)
+		}
+		return nil
+	})
 	c.inSync(t, "orders", 3)
 	g.check(t, l)
 	l.check(t, c)
@@ -439,7 +449,7 @@ func TestOffsetsOfManyCommits(t *testing.T) {
 	thorough(t)
 	c := start(t, 3)
 	c.create(t, "orders", 20, 3, nil)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(scale(2, 15))*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(scale(10, 30))*time.Minute)
 	defer cancel()
 	cl := c.client(t)
 	admin := kadm.NewClient(cl)
@@ -469,7 +479,9 @@ func TestOffsetsOfManyCommits(t *testing.T) {
 	began := time.Now()
 	var offsets kadm.OffsetResponses
 	harness.Eventually(t, time.Minute, "the next coordinator knows the offsets", func() (err error) {
-		offsets, err = admin.FetchOffsets(ctx, "busy")
+		if offsets, err = admin.FetchOffsets(ctx, "busy"); err == nil {
+			err = offsets.Error()
+		}
 		return err
 	})
 	t.Logf("offsets after %v", time.Since(began).Round(time.Millisecond))

@@ -94,22 +94,24 @@ func TestTooFewInSync(t *testing.T) {
 	two := "2"
 	c.create(t, "orders", 1, 2, map[string]*string{"min.insync.replicas": &two})
 	c.inSync(t, "orders", 2)
-	d, err := c.describe("orders")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := c.topic(t, "orders")
 	leader := int(d.Partitions[0].Leader)
 	for _, id := range d.Partitions[0].Replicas {
 		if int(id) != leader {
 			c.nodes[int(id)].kill()
 		}
 	}
-	c.inSync(t, "orders", 1, leader) // others may know before the one that refuses does
+	harness.Eventually(t, time.Minute, "the leader has too few replicas in sync", func() error { // others may know before the one that refuses does
+		if n := metric(t, leader, "moldau_partitions_under_min_isr"); n != "1" {
+			return fmt.Errorf("it counts %q such partitions", n)
+		}
+		return nil
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cl := c.client(t, kgo.DefaultProduceTopic("orders"), kgo.RecordRetries(0), kgo.DisableIdempotentWrite())
 	began := time.Now()
-	err = cl.ProduceSync(ctx, kgo.StringRecord("refused")).FirstErr()
+	err := cl.ProduceSync(ctx, kgo.StringRecord("refused")).FirstErr()
 	if !errors.Is(err, kerr.NotEnoughReplicas) {
 		t.Fatalf("answered %v", err)
 	}

@@ -176,7 +176,7 @@ func (p *process) gives(t *testing.T, text string) {
 	t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("node %d goes on", p.id)
 	}
 	if p.cmd.ProcessState.ExitCode() == 0 {
@@ -225,7 +225,7 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// halt stops the process where it is, until it is killed.
+// halt stops the process where it is, until it is killed or gets SIGCONT.
 func (p *process) halt(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGSTOP)
@@ -315,6 +315,16 @@ func (c *cluster) describe(topic string) (kadm.TopicDetail, error) { return c.de
 // describeBut is describe, but does not ask one of the nodes.
 func (c *cluster) describeBut(but int, topic string) (kadm.TopicDetail, error) {
 	return ask(topic, c.seedsBut(but)...)
+}
+
+// topic returns what any broker knows of a topic that is there, as soon as one answers.
+func (c *cluster) topic(t *testing.T, topic string) (d kadm.TopicDetail) {
+	t.Helper()
+	harness.Eventually(t, time.Minute, "a broker tells of "+topic, func() (err error) {
+		d, err = c.describe(topic)
+		return err
+	})
+	return d
 }
 
 // ask returns what one of the brokers at some addresses knows of a topic.

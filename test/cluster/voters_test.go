@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -98,20 +99,19 @@ type quorumVoter struct {
 	Directory string `json:"directoryId"`
 }
 
-// voters asks our tool who has a vote.
-func (c *cluster) voters(t *testing.T) []quorumVoter {
+// voters asks our tool who has a vote, which only the active controller can say.
+func (c *cluster) voters(t *testing.T) (voters []quorumVoter) {
 	t.Helper()
-	for line := range strings.Lines(c.must(t, "metadata-quorum", "describe", "--status")) {
-		if list, ok := strings.CutPrefix(line, "CurrentVoters:"); ok {
-			var voters []quorumVoter
-			if err := json.Unmarshal([]byte(list), &voters); err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-			return voters
+	harness.Eventually(t, time.Minute, "the active controller says who has a vote", func() error {
+		out, err := c.tool(t, "metadata-quorum", "describe", "--status")
+		if err != nil {
+			return err
 		}
-	}
-	t.Fatal("metadata-quorum describe --status names no voters")
-	return nil
+		_, after, _ := strings.Cut(out, "CurrentVoters:")
+		list, _, _ := strings.Cut(after, "\n")
+		return json.Unmarshal([]byte(list), &voters)
+	})
+	return voters
 }
 
 // TestVotersChange: a controller is added by our tool and one is taken out, under load; the quorum then survives with the new one.
@@ -186,9 +186,13 @@ func TestOtherPorts(t *testing.T) {
 	l.await(t, 200)
 	c.inSync(t, "orders", 3)
 	l.check(t, c)
-	if said := c.must(t, "metadata-quorum", "describe", "--status"); strings.Contains(said, ":9093") {
-		t.Errorf("where the controllers were is still said:\n%s", said)
-	}
+	harness.Eventually(t, time.Minute, "it is said where the controllers are now", func() error {
+		said, err := c.tool(t, "metadata-quorum", "describe", "--status")
+		if err == nil && strings.Contains(said, ":9093") {
+			err = errors.New(said)
+		}
+		return err
+	})
 }
 
 // TestEmptyDisk: a node comes back with nothing: it is a new one to the quorum and to the brokers, no vote and no seat in

@@ -138,7 +138,7 @@ func (d *Disk) control(what uintptr) error {
 // PowerOn mounts the disk as the cut has left it. No process may have a file there.
 func (d *Disk) PowerOn(t T) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
 		err := syscall.Unmount(d.dir, 0)
 		if err == nil {
 			break
