@@ -15,7 +15,7 @@ import (
 )
 
 // completionTimeout is how long a shell is kept waiting for a cluster. Nothing is suggested when it is over.
-const completionTimeout = time.Second
+var completionTimeout = time.Second
 
 // suggestions are the words that may stand behind a flag, and what the shell does with one.
 type suggestions func(cmd *cobra.Command) ([]string, cobra.ShellCompDirective)

@@ -19,6 +19,8 @@ func suggested(words ...string) []string {
 }
 
 func TestCompletion(t *testing.T) {
+	defer func(before time.Duration) { completionTimeout = before }(completionTimeout)
+	completionTimeout = time.Minute // however busy the machine is, what is suggested is looked at
 	c := startCluster(t)
 	c.want(t, "Created topic orders.\n", "", "topics", "--create", "--topic", "orders")
 	c.want(t, "Created topic logs.\n", "", "topics", "--create", "--topic", "logs")
@@ -56,7 +58,7 @@ func TestCompletionIsSilent(t *testing.T) {
 	if got := suggested("topics", "--bootstrap-server=127.0.0.1:1", "--topic", ""); got != nil {
 		t.Errorf("%q", got)
 	}
-	if took := time.Since(began); took > 5*completionTimeout {
+	if took := time.Since(began); took > 20*completionTimeout {
 		t.Errorf("took %v", took)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"moldau/test/harness"
 )
 
 func TestDoctor(t *testing.T) {
@@ -26,12 +29,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("lacks %q:\n%s", want, out)
 		}
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := &cluster{address: ln.Addr().String()}
-	ln.Close()
+	dead := &cluster{address: fmt.Sprintf("127.0.0.1:%d", harness.FreePorts(t, 1)[0])}
 	dead.fails(t, exitUnreachable, "checks failed", "doctor")
 
 	both := &cluster{address: c.address + "," + dead.address}
@@ -65,14 +63,14 @@ func TestDoctorAsksWhoListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mute.Close()
-	for address, want := range map[string]string{
-		web.Addr().String():  "answered, but not as Kafka does: a web server",
-		mute.Addr().String(): "took the connection and then did not answer",
+	for _, look := range []struct{ address, timeout, want string }{
+		{web.Addr().String(), "30000", "answered, but not as Kafka does: a web server"},
+		{mute.Addr().String(), "1000", "took the connection and then did not answer"},
 	} {
-		both := &cluster{address: c.address + "," + address}
-		code, out, errs := both.run("", "doctor", "--command-property", "request.timeout.ms=1000")
-		if code != exitFailure || !strings.Contains(out, "error    "+address+" (--bootstrap-server): "+want) {
-			t.Errorf("%s: exit code %d, want %q:\n%s%s", address, code, want, out, errs)
+		both := &cluster{address: c.address + "," + look.address}
+		code, out, errs := both.run("", "doctor", "--command-property", "request.timeout.ms="+look.timeout)
+		if code != exitFailure || !strings.Contains(out, "error    "+look.address+" (--bootstrap-server): "+look.want) {
+			t.Errorf("%s: exit code %d, want %q:\n%s%s", look.address, code, look.want, out, errs)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestConsumerGroupsTool(t *testing.T) {
 
 	// A member makes the group one that is not touched.
 	c.kgo(t, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.ClientID("me"), kgo.InstanceID("static"), kgo.Balancers(kgo.RangeBalancer()))
-	assigned := time.Now().Add(10 * time.Second)
+	assigned := time.Now().Add(time.Minute)
 	for {
 		_, out, _ = c.run("", "consumer-groups", "--describe", "--group", "g", "--members", "--verbose")
 		if strings.Contains(out, "t:0,1") {
@@ -211,7 +211,7 @@ func TestGroupsMigrate(t *testing.T) {
 	}
 
 	member := c.kgo(t, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	member.PollFetches(ctx)
 	c.fails(t, exitFailure, "the group has members; stop them first", "consumer-groups", "--migrate-from-zookeeper", "g", "--execute")

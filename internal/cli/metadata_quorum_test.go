@@ -75,15 +75,16 @@ func TestControllersComeAndGo(t *testing.T) {
 	controllers := []string{"--bootstrap-controller", fmt.Sprintf("127.0.0.1:%d", ports[2])} // which does not lead
 	voters := func(want int) (status string) {
 		t.Helper()
-		limit := time.After(20 * time.Second)
+		limit := time.After(time.Minute)
 		for {
-			var code int // a controller that has just started may not know who leads
-			if code, status = try(append(controllers, "describe", "--replication")...); code == exitOK && strings.Count(status, "Leader")+strings.Count(status, "Follower") == want {
+			var code int // a controller that has just started may not know who leads, nor the leader at once who follows that has no vote
+			if code, status = try(append(controllers, "describe", "--replication")...); code == exitOK &&
+				strings.Count(status, "Leader")+strings.Count(status, "Follower") == want && strings.Count(status, "Observer") == 2-want {
 				return status
 			}
 			select {
 			case <-limit:
-				t.Fatalf("there are not %d voters:\n%s", want, status)
+				t.Fatalf("there are not %d voters and %d that follow without a vote:\n%s", want, 2-want, status)
 			case <-time.After(50 * time.Millisecond):
 			}
 		}
@@ -101,9 +102,7 @@ func TestControllersComeAndGo(t *testing.T) {
 	if got, want := run(append(controllers, "remove-controller", "--controller-id", "2", "--controller-directory-id", id)...), "Removed  KRaft controller 2 with directory id "+id+"\n"; got != want {
 		t.Errorf("remove: %q", got)
 	}
-	if status := voters(1); !strings.Contains(status, "Observer") {
-		t.Errorf("who lost the vote does not follow:\n%s", status)
-	}
+	voters(1)
 	broker.fails(t, exitFailure, "VOTER_NOT_FOUND", "metadata-quorum", "remove-controller", "-i", "2", "-d", id)
 	want := fmt.Sprintf("controller 2 with directory id %s and endpoints: CONTROLLER://127.0.0.1:%d\n", id, ports[2])
 	if got := run("--bootstrap-server", broker.address, "add-controller", "--dry-run", "--command-config", second); got != "DRY RUN of adding "+want {

@@ -32,7 +32,7 @@ func TestPerfTools(t *testing.T) {
 		}
 	}
 	c.want(t, "p,0,250\n", "", "consumer-groups", "--reset-offsets", "--group", "g", "--all-topics", "--to-current", "--dry-run", "--export")
-	if _, _, errs := c.run("", "consumer-perf-test", "--topic", "p", "--num-records", "251", "--timeout", "1500"); !strings.Contains(errs, "250 of 251 records came") {
+	if _, _, errs := c.run("", "consumer-perf-test", "--topic", "p", "--num-records", "251", "--timeout", "5000"); !strings.Contains(errs, "250 of 251 records came") {
 		t.Error(errs)
 	}
 	if _, out, _ := c.run("", "console-consumer", "--topic", "k", "--from-beginning", "--max-messages", "5", "--formatter-property", "print.key=true",

@@ -268,6 +268,7 @@ func TestMovingPartitions(t *testing.T) {
 	c.fails(t, exitFailure, "unknown broker id 3", "reassign-partitions", "--execute", "--additional", "--reassignment-json-file", slow)
 	c.want(t, "Successfully cancelled partition reassignment for: wide-0\nNone of the specified partition moves are active.\n"+
 		"Clearing broker-level throttles on brokers 1,2\nClearing topic-level throttles on topic wide\n", "", "reassign-partitions", "--cancel", "--reassignment-json-file", slow)
+	c.agree(t)
 	c.want(t, "Status of partition reassignment:\nThere is no active reassignment of partition wide-0, but replica set is 2,1 rather than 3,2.\n", "", "reassign-partitions", "--verify", "--preserve-throttles", "--reassignment-json-file", slow)
 	c.fails(t, exitFailure, "The replication factor is changed from 2 to 1", "reassign-partitions", "--execute", "--disallow-replication-factor-change", "--throttle", "5000",
 		"--reassignment-json-file", writeFile(t, "fewer", `{"partitions":[{"topic":"wide","partition":0,"replicas":[1]}]}`))

@@ -97,7 +97,7 @@ func TestStartAsDaemon(t *testing.T) {
 func TestStopFindsItsOwn(t *testing.T) {
 	var victims []*exec.Cmd
 	pid := func() int {
-		cmd := exec.Command("sleep", "60")
+		cmd := exec.Command("sleep", "600")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

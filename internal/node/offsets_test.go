@@ -104,7 +104,7 @@ func TestOldOffsets(t *testing.T) {
 // awaitTopic waits until a node knows a topic, which it hears of a moment later than the one that made it.
 func awaitTopic(t *testing.T, n *Node, name string) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	pause := time.NewTicker(10 * time.Millisecond)
 	defer pause.Stop()
 	for {

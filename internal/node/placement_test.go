@@ -57,7 +57,7 @@ func TestControllerLearnsPlaces(t *testing.T) {
 // await waits until something is so.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	pause := time.NewTicker(10 * time.Millisecond)
 	defer pause.Stop()
 	for !so() {
@@ -93,7 +93,7 @@ func TestReplacedDiskIsFilledAgain(t *testing.T) {
 	// inSync waits until every partition is in sync on both brokers and has so many records there.
 	inSync := func(records kafka.Offset) {
 		t.Helper()
-		limit := time.After(30 * time.Second)
+		limit := time.After(time.Minute)
 		pause := time.NewTicker(20 * time.Millisecond)
 		defer pause.Stop()
 		for {

@@ -38,7 +38,7 @@ func (w *world) elsewhere(p *Partition) *storage.Directory {
 // arrived waits until a partition lies in a directory.
 func (w *world) arrived(p *Partition, in *storage.Directory) {
 	w.t.Helper()
-	for limit := time.Now().Add(20 * time.Second); p.Dir() != in || p.future.Load() != nil; {
+	for limit := time.Now().Add(time.Minute); p.Dir() != in || p.future.Load() != nil; {
 		if time.Now().After(limit) {
 			w.t.Fatalf("%s lies in %s, want %s", p.tp, p.Dir().Path(), in.Path())
 		}
@@ -79,7 +79,7 @@ func TestMovesUnderAppends(t *testing.T) {
 				select {
 				case <-waiter.Done():
 					err = waiter.Err()
-				case <-time.After(10 * time.Second):
+				case <-time.After(time.Minute):
 					err = fmt.Errorf("nothing is heard of offset %d: log [.., %d) synced to %d, watermark %d", a.Last, p.LogEnd(), p.acting.Load().log.SyncedEnd(), p.HighWatermark())
 				}
 			}
@@ -133,7 +133,7 @@ func TestMovedLogIsHeard(t *testing.T) {
 		select {
 		case <-waiter.Done():
 			w.must(waiter.Err())
-		case <-time.After(5 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the sync of a log that was just put in use was not heard of")
 		}
 	})
