@@ -138,7 +138,7 @@ func (k *Kafka) Run(t T, input, class string, args ...string) string {
 
 // Try runs one of Kafka's classes and returns standard output, followed by standard error if it failed.
 func (k *Kafka) Try(input, class string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	return Output(k.Command(ctx, class, args...), input)
 }

@@ -60,8 +60,8 @@ func (s *server) Stop(t T) {
 	}
 	select {
 	case <-s.done:
-	case <-time.After(60 * time.Second):
-		t.Fatalf("%s did not stop within 60 s of SIGTERM\n%s", s.name, tail(s.log.String(), 8000))
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("%s did not stop within two minutes of SIGTERM\n%s", s.name, tail(s.log.String(), 8000))
 	}
 }
 

@@ -111,7 +111,7 @@ func PrepareNodes(t T, n int, extra ...string) []*Node {
 func (n *Node) Run(t T) {
 	t.Helper()
 	n.Spawn(t)
-	n.WaitReady(t, 30*time.Second)
+	n.WaitReady(t, 2*time.Minute)
 }
 
 // Spawn starts the process and does not wait.
@@ -182,8 +182,8 @@ func (n *Node) Stop(t T) {
 	}
 	select {
 	case <-n.done:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("the node did not stop within 30 s of SIGTERM\n%s", n.log.String())
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("the node did not stop within two minutes of SIGTERM\n%s", n.log.String())
 	}
 	if n.err != nil {
 		t.Fatalf("the node stopped with %v\n%s", n.err, n.log.String())
@@ -205,7 +205,7 @@ func (n *Node) Halt(t T) {
 	if err := n.cmd.Process.Signal(syscall.SIGSTOP); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); !Halted(n.Pid()); <-time.After(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !Halted(n.Pid()); <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("SIGSTOP does not stop the node")
 		}

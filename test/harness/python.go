@@ -51,7 +51,7 @@ func fetchPython(python string, packages []string) (string, error) {
 // RunPython runs a program text and returns its standard output; it fails the test on a status other than 0.
 func RunPython(t T, interpreter, program string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, interpreter, append([]string{"-c", program}, args...)...)
 	cmd.SysProcAttr = deathSignal()

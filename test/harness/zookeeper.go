@@ -41,7 +41,7 @@ func (k *Kafka) ZooKeeper(t T) string {
 	z := k.PrepareZooKeeper(t)
 	z.jvm = toolJVM()
 	z.Spawn(t)
-	for deadline := time.Now().Add(30 * time.Second); word(z.Addr, "ruok") != "imok"; {
+	for deadline := time.Now().Add(2 * time.Minute); word(z.Addr, "ruok") != "imok"; {
 		select {
 		case <-z.Done():
 			t.Fatalf("Apache ZooKeeper ended:\n%s", z.Log())
