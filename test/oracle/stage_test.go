@@ -63,9 +63,9 @@ func (s *stage) now() time.Time {
 // until asks again and again until ready, as brokers become ready one thing after another.
 func (s *stage) until(what string, ready func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(8 * patience); !ready(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * patience); !ready(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("%s: not in %v", what, 8*patience)
+			s.t.Fatalf("%s: not in %v", what, 2*patience)
 		}
 	}
 }
