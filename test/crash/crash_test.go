@@ -30,14 +30,14 @@ func endure(t *testing.T, n *harness.Node, times int, strike harm) {
 			}
 			l.start(ctx)
 			before := l.ledger.count()
-			for deadline := time.Now().Add(20 * time.Second); l.ledger.count() == before; pause(ctx, 5*time.Millisecond) {
+			for deadline := time.Now().Add(2 * time.Minute); l.ledger.count() == before; pause(ctx, 5*time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("round %d: nothing is acked", round)
 				}
 			}
 			pause(ctx, time.Duration(100+rng.IntN(400))*time.Millisecond)
 			struck += strike(ctx, t, rng, l.ledger, round)
-			n.WaitReady(t, 30*time.Second)
+			n.WaitReady(t, 2*time.Minute)
 			pause(ctx, 100*time.Millisecond)
 			l.stop(ctx, t)
 			if l.check(ctx, t); t.Failed() {
@@ -101,8 +101,8 @@ func TestPowerCut(t *testing.T) {
 			moment(ctx, rng, 100*time.Millisecond)
 			n.Kill(t)
 			d.PowerOn(t)
-			l.doubt(false)
 			n.Spawn(t)
+			l.doubt(false)
 			return 1
 		case 1: // what a killed process left in the page cache is lost with the power
 			n.Kill(t)

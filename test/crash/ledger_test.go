@@ -190,7 +190,7 @@ func readAll(ctx context.Context, t *testing.T, address, topic string) map[int32
 			left++
 		}
 	})
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for left > 0 {
 		fetches := client.PollFetches(ctx)

@@ -46,7 +46,7 @@ func newLoad(ctx context.Context, t *testing.T, n *harness.Node, topic string) *
 	l := &load{topic: topic, ledger: newLedger(), address: n.Addr}
 	dial := func(more ...kgo.Opt) *kgo.Client {
 		client, err := kgo.NewClient(append([]kgo.Opt{
-			kgo.SeedBrokers(n.Addr), kgo.MetadataMinAge(50 * time.Millisecond), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+			kgo.SeedBrokers(n.Addr), kgo.MetadataMinAge(50 * time.Millisecond), kgo.UnknownTopicRetries(-1), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 			kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
 		}, more...)...)
 		if err != nil {
@@ -163,7 +163,7 @@ func (l *load) stop(ctx context.Context, t *testing.T) {
 	t.Helper()
 	l.cancel()
 	l.wg.Wait()
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for _, w := range l.writers {
 		if err := w.client.Flush(ctx); err != nil {
