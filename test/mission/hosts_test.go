@@ -58,6 +58,7 @@ func startHosts(t *testing.T) []*host {
 			"num.partitions=3",
 			"zookeeper.connect=ip101:2181,ip102:2181,ip103:2181",
 			"http.listeners=http://" + h.address + ":9644",
+			"auto.leader.rebalance.enable=false", // a console that wants no answer loses lines whenever a leader moves
 		}
 		if err := os.WriteFile(h.conf, []byte(strings.Join(properties, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
@@ -116,7 +117,7 @@ func (h *host) start(t *testing.T) {
 // ready waits until the node serves.
 func (h *host) ready(t *testing.T) {
 	t.Helper()
-	harness.Eventually(t, 30*time.Second, "the node on "+h.name+" is ready", func() error {
+	harness.Eventually(t, 2*time.Minute, "the node on "+h.name+" is ready", func() error {
 		select {
 		case <-h.done:
 			t.Fatalf("the node on %s ended before it was ready", h.name)

@@ -47,7 +47,7 @@ func TestOneFileForAll(t *testing.T) {
 	tree := treeOf(t, "ip101:2181,ip102:2181,ip103:2181")
 	brokers := func(want ...string) {
 		t.Helper()
-		harness.Eventually(t, 30*time.Second, "the brokers are there", func() error {
+		harness.Eventually(t, 2*time.Minute, "the brokers are there", func() error {
 			ids, err := tree.Children("/brokers/ids")
 			if err == nil && !slices.Equal(ids, want) {
 				err = fmt.Errorf("brokers %v, want %v", ids, want)

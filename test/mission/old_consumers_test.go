@@ -36,7 +36,7 @@ func TestOldConsumers(t *testing.T) {
 	}
 	zookeeper := fmt.Sprintf("127.0.0.1:%d", harness.FreePorts(t, 1)[0])
 	n := harness.Start(t, "zookeeper.listeners="+zookeeper, "offsets.topic.num.partitions=2")
-	client, err := kgo.NewClient(kgo.SeedBrokers(n.Addr), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(50*time.Millisecond))
+	client, err := kgo.NewClient(kgo.SeedBrokers(n.Addr), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func (g *oldGroup) flows(topic string, partitions int, programs ...*program) {
 	g.Helper()
 	arrived := make(map[int]bool)
 	sent := make(map[string]int)
-	harness.Eventually(g.T, 60*time.Second, "lines of "+topic+" arrive", func() error {
+	harness.Eventually(g.T, 2*time.Minute, "lines of "+topic+" arrive", func() error {
 		for p, line := range g.send(topic, partitions, partitions) {
 			sent[line] = p
 		}
@@ -187,7 +187,8 @@ func (g *oldGroup) ends(topic string, partitions int) (ends []int64) {
 func (g *oldGroup) consume(properties ...string) *program {
 	g.Helper()
 	file := filepath.Join(g.TempDir(), "consumer.properties")
-	text := strings.Join(append([]string{"zookeeper.connect=" + g.zookeeper, "group.id=" + g.name, "zookeeper.session.timeout.ms=4000"}, properties...), "\n")
+	text := strings.Join(append([]string{"zookeeper.connect=" + g.zookeeper, "group.id=" + g.name, "zookeeper.session.timeout.ms=8000",
+		"zookeeper.connection.timeout.ms=60000", "rebalance.max.retries=30"}, properties...), "\n")
 	if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
 		g.Fatal(err)
 	}
@@ -197,7 +198,7 @@ func (g *oldGroup) consume(properties ...string) *program {
 // settle waits until the members of the group own so many partitions each.
 func (g *oldGroup) settle(topic string, want ...int) {
 	g.Helper()
-	settle(g.T, 60*time.Second, g.tree, g.name, topic, want...)
+	settle(g.T, 2*time.Minute, g.tree, g.name, topic, want...)
 }
 
 // stored checks that the offsets in ZooKeeper are the ends of the partitions.

@@ -93,7 +93,7 @@ func (p *program) terminate(t *testing.T) {
 	}
 	select {
 	case <-p.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%s does not end", p.cmd)
 	}
 }
@@ -102,7 +102,7 @@ func (p *program) terminate(t *testing.T) {
 func (g *genuine) consume(t *testing.T, topic string, properties ...string) *program {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "consumer.properties")
-	text := strings.Join(append([]string{"zookeeper.connect=" + g.zookeeper, "group.id=g", "zookeeper.session.timeout.ms=4000"}, properties...), "\n")
+	text := strings.Join(append([]string{"zookeeper.connect=" + g.zookeeper, "group.id=g", "zookeeper.session.timeout.ms=30000", "zookeeper.connection.timeout.ms=60000", "rebalance.max.retries=30"}, properties...), "\n")
 	if err := os.WriteFile(file, []byte(text+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -111,6 +111,7 @@ func TestToolsByZooKeeper(t *testing.T) {
 	member := join(t, g.settings(t, "group.id=one", "topics=by-ours"))
 	same(t, "consumer-groups", "--describe", "--group", "one")
 	member.stop()
+	gone(t, treeOf(t, zookeeper), "one")
 	if ours, theirs := say(t, "ours", "consumer-groups", "--delete", "--group", "one"), say(t, "theirs", "consumer-groups", "--delete", "--group", "two"); ours != strings.ReplaceAll(theirs, "two", "one") {
 		t.Errorf("delete\nours:\n%s\ntheirs:\n%s", ours, theirs)
 	}

@@ -33,10 +33,18 @@ func TestConsoleConsumer(t *testing.T) {
 		t.Fatal(err)
 	}
 	consume := func(args ...string) (string, error) {
-		return g.tool(t, "", append([]string{"console-consumer", "--zookeeper", g.zookeeper, "--topic", "first", "--consumer.config", file, "--timeout-ms", "1000"}, args...)...)
+		return g.tool(t, "", append([]string{"console-consumer", "--zookeeper", g.zookeeper, "--topic", "first", "--consumer.config", file}, args...)...)
+	}
+	// limits are how many lines to wait for, however long they take, or how long to wait for none.
+	limits := func(want string) []string {
+		if n := strings.Count(want, "\n"); n > 0 {
+			return []string{"--max-messages", fmt.Sprint(n)}
+		}
+		return []string{"--timeout-ms", "1000"}
 	}
 	expect := func(want string, args ...string) {
 		t.Helper()
+		args = append(args, limits(want)...)
 		if out, err := consume(args...); err != nil || out != want {
 			t.Errorf("%v prints %q, %v, want %q", args, out, err, want)
 		}
@@ -47,7 +55,7 @@ func TestConsoleConsumer(t *testing.T) {
 			t.Errorf("%v: %v, want %q:\n%s", args, err, sentence, out)
 		}
 	}
-	expect("a\nb\n", "--from-beginning", "--max-messages", "2")
+	expect("a\nb\n", "--from-beginning")
 	fails("group test_group has offsets in ZooKeeper", "--from-beginning")
 	expect("c\n")
 	expect("a\nb\nc\n", "--from-beginning", "--delete-consumer-offsets")
@@ -59,8 +67,9 @@ func TestConsoleConsumer(t *testing.T) {
 	expect("", "--consumer-property", "bogus=1")
 
 	// Without a group of its own nothing stays.
-	out, err := g.tool(t, "", "console-consumer", "--zookeeper", g.zookeeper, "--blacklist", "__.*", "--from-beginning", "--timeout-ms", "1000", "--property", "print.partition=true")
-	if err != nil || out != "Partition:0\ta\nPartition:0\tb\nPartition:0\tc\n" {
+	all := "Partition:0\ta\nPartition:0\tb\nPartition:0\tc\n"
+	out, err := g.tool(t, "", append([]string{"console-consumer", "--zookeeper", g.zookeeper, "--blacklist", "__.*", "--from-beginning", "--property", "print.partition=true"}, limits(all)...)...)
+	if err != nil || out != all {
 		t.Errorf("without a group: %q, %v", out, err)
 	}
 	if groups, err := tree.Children("/consumers"); err != nil || fmt.Sprint(groups) != "[test_group]" {
