@@ -38,7 +38,7 @@ func TestAttacks(t *testing.T) {
 	} {
 		t.Run(attack.name, func(t *testing.T) {
 			before := harness.ResidentKiB(t, n.Pid()) >> 10
-			attack.run(t, addr)
+			during(honest, func() { attack.run(t, addr) })
 			began := time.Now()
 			if got := honest.do(opGetData, words("/attack", false)); !strings.Contains(got, `data="x"`) {
 				t.Errorf("an honest client got %s", got)
@@ -58,6 +58,28 @@ func TestAttacks(t *testing.T) {
 			t.Errorf("%q in the log: %.2000s", word, n.Log()[i:])
 		}
 	}
+}
+
+// during has a client tell that it is there as clients do, until f returns, which may take longer than its session lasts.
+func during(c *conn, f func()) {
+	over := make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(5 * time.Second):
+				if got := c.do(opPing, nil); !strings.HasPrefix(got, "code=0") {
+					c.t.Errorf("a ping of an honest client got %s", got)
+					return
+				}
+			}
+		}
+	})
+	defer telling.Wait()
+	defer close(over)
+	f()
 }
 
 // millionWatches sets watches of nodes that are not there, until the connection is cut.
@@ -113,6 +135,9 @@ func hugeMultis(t *testing.T, addr string) {
 		c, _ := p.connect("multi", 40000, nil)
 		asking.Go(func() {
 			for range 3 {
+				if err := c.nc.SetDeadline(time.Now().Add(patience)); err != nil {
+					t.Error(err)
+				}
 				if _, err := c.nc.Write(frame(append(words(1, opMulti), body...))); err != nil {
 					t.Error(err)
 					return

@@ -22,8 +22,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import *
 
 def client():
-    c = KazooClient(hosts=sys.argv[1], timeout=6)
-    c.start(timeout=20)
+    c = KazooClient(hosts=sys.argv[1], timeout=30)
+    c.start(timeout=60)
     return c
 
 a, b = client(), client()
@@ -38,23 +38,23 @@ def work(c, name):
         held[0] -= 1
 threads = [threading.Thread(target=work, args=(c, "%s%d" % (n, i))) for i in range(10) for n, c in (("a", a), ("b", b))]
 [t.start() for t in threads]
-[t.join(30) for t in threads]
+[t.join(120) for t in threads]
 assert most[0] == 1 and len(order) == 20, (most, order)
 
 # Barriers, queues, counters, elections.
 barrier = a.Barrier("/barrier")
 barrier.create()
 assert not b.Barrier("/barrier").wait(0.1)
-waiter = threading.Thread(target=lambda: b.Barrier("/barrier").wait(20))
+waiter = threading.Thread(target=lambda: b.Barrier("/barrier").wait(60))
 waiter.start()
 barrier.remove()
-waiter.join(20)
+waiter.join(60)
 assert not waiter.is_alive()
 queue = a.LockingQueue("/queue")
 queue.put_all([b"one", b"two", b"three"])
 other = b.LockingQueue("/queue")
 for want in (b"one", b"two", b"three"):
-    assert other.get(10) == want
+    assert other.get(60) == want
     other.consume()
 counters = [c.Counter("/counter") for c in (a, b)]
 def count(c):
@@ -62,14 +62,14 @@ def count(c):
         c += 1
 threads = [threading.Thread(target=count, args=(c,)) for c in counters]
 [t.start() for t in threads]
-[t.join(60) for t in threads]
+[t.join(120) for t in threads]
 assert a.Counter("/counter").value == 40, a.Counter("/counter").value
 leaders = []
 election = [c.Election("/election", n) for n, c in (("a", a), ("b", b))]
 for e, n in zip(election, "ab"):
     t = threading.Thread(target=e.run, args=(leaders.append, n))
     t.start()
-    t.join(20)
+    t.join(60)
 assert leaders == ["a", "b"], leaders
 
 # Transactions and watches.
@@ -93,14 +93,14 @@ def children(names):
     if "gone" in names:
         changed.set()
 a.create("/t/gone", ephemeral=True)
-assert changed.wait(20), seen
+assert changed.wait(60), seen
 changed.clear()
 @b.DataWatch("/t/gone")
 def data(value, stat):
     if stat is None:
         changed.set()
 a.stop()
-assert changed.wait(20)
+assert changed.wait(60)
 
 # Errors are those of ZooKeeper.
 for error, f in ((NoNodeError, lambda: b.get("/none")), (NodeExistsError, lambda: b.create("/t")), (NotEmptyError, lambda: b.delete("/t")),

@@ -56,11 +56,14 @@ func TestServerPropertiesOfOld(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer tree.Close()
-			data, _, err := tree.Get("/brokers/ids/0")
-			if err != nil || !bytes.Contains(data, []byte(n.Addr)) {
-				t.Errorf("/brokers/ids/0: %s, %v", data, err)
-			}
-			client, err := kgo.NewClient(kgo.SeedBrokers(n.Addr), kgo.AllowAutoTopicCreation(), kgo.DefaultProduceTopic("first"))
+			eventually(t, func() error {
+				data, _, err := tree.Get("/brokers/ids/0")
+				if err == nil && !bytes.Contains(data, []byte(n.Addr)) {
+					err = fmt.Errorf("/brokers/ids/0: %s", data)
+				}
+				return err
+			})
+			client, err := kgo.NewClient(kgo.SeedBrokers(n.Addr), kgo.AllowAutoTopicCreation(), kgo.UnknownTopicRetries(-1), kgo.DefaultProduceTopic("first"))
 			if err != nil {
 				t.Fatal(err)
 			}

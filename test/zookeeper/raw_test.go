@@ -40,8 +40,8 @@ type conn struct {
 	events   []string
 }
 
-// patience is how long a server may take for an answer.
-const patience = 20 * time.Second
+// patience is how long a server may take for an answer, on a busy machine and a slow disk.
+const patience = time.Minute
 
 func (p *peer) dial() net.Conn {
 	p.t.Helper()

@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,13 +40,13 @@ func TestTools(t *testing.T) {
 	for _, n := range nodes {
 		n.WaitReady(t, time.Minute)
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(nodes[0].Addr), kgo.MetadataMinAge(50*time.Millisecond), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(nodes[0].Addr), kgo.MetadataMinAge(50*time.Millisecond), kgo.UnknownTopicRetries(-1), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	zookeeper := fmt.Sprintf("127.0.0.1:%d", ports[1])
-	tree, _, err := zk.Connect([]string{zookeeper}, 10*time.Second, zk.WithLogger(quiet{}))
+	tree, _, err := zk.Connect([]string{zookeeper}, 30*time.Second, zk.WithLogger(quiet{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,6 +135,16 @@ func (s *tools) set(topic, key, want string) {
 	})
 }
 
+// there tells whether there is a node. A connection may be cut when the tree moves; the client then makes another.
+func (s *tools) there(path string) (there bool) {
+	s.Helper()
+	eventually(s.T, func() (err error) {
+		there, _, err = s.tree.Exists(path)
+		return err
+	})
+	return there
+}
+
 func (s *tools) topics(topic string) {
 	const class = "kafka.admin.TopicCommand"
 	s.does(class, "--create", "--topic", topic, "--replica-assignment", "1:2,2:3", "--config", "retention.ms=600000")
@@ -214,9 +225,13 @@ func (s *tools) offsets(topic string) {
 	if out, failed := s.run("kafka.tools.UpdateOffsetsInZK", "latest", file, topic); failed || !strings.Contains(out, "updated the offset for 3 partitions") {
 		s.Errorf("UpdateOffsetsInZK: %s", out)
 	}
-	data, _, err := s.tree.Get("/consumers/" + group + "/offsets/" + topic + "/0")
-	if err != nil || string(data) != "3" {
-		s.Errorf("offset %q, %v", data, err)
+	var data []byte
+	eventually(s.T, func() (err error) {
+		data, _, err = s.tree.Get("/consumers/" + group + "/offsets/" + topic + "/0")
+		return err
+	})
+	if string(data) != "3" {
+		s.Errorf("offset %q", data)
 	}
 	if s.version < "1" {
 		out := s.does("kafka.tools.ConsumerOffsetChecker", "--group", group, "--topic", topic)
@@ -237,12 +252,16 @@ func (s *tools) groups(topic string) {
 		return
 	}
 	group := "group-" + topic
-	if _, err := s.tree.Create("/consumers/"+group+"/ids", nil, 0, zk.WorldACL(zk.PermAll)); err != nil { // as its consumers leave it
-		s.Fatal(err)
-	}
+	eventually(s.T, func() error { // as its consumers leave it
+		_, err := s.tree.Create("/consumers/"+group+"/ids", nil, 0, zk.WorldACL(zk.PermAll))
+		if errors.Is(err, zk.ErrNodeExists) { // a try before has made it, and was not told
+			err = nil
+		}
+		return err
+	})
 	out := s.does("kafka.admin.ConsumerGroupCommand", "--delete", "--group", group)
-	if ok, _, err := s.tree.Exists("/consumers/" + group); ok || err != nil {
-		s.Errorf("the group is still there: %v\n%s", err, out)
+	if s.there("/consumers/" + group) {
+		s.Errorf("the group is still there:\n%s", out)
 	}
 }
 
@@ -256,7 +275,7 @@ func (s *tools) acls(topic string) {
 		s.Errorf("list: %s", out)
 	}
 	out, err := s.kafka.Try("", class, append(by, "--add", "--allow-principal", "User:A", "--operation", "Read", "--topic", topic)...)
-	if ok, _, _ := s.tree.Exists("/kafka-acl/Topic/" + topic); ok || !strings.Contains(out, "NoAuth for /kafka-acl/Topic/"+topic) {
+	if s.there("/kafka-acl/Topic/"+topic) || !strings.Contains(out, "NoAuth for /kafka-acl/Topic/"+topic) {
 		s.Errorf("add: %v\n%s", err, out)
 	}
 }
@@ -264,8 +283,8 @@ func (s *tools) acls(topic string) {
 func (s *tools) deletes(topic string) {
 	s.does("kafka.admin.TopicCommand", "--delete", "--topic", topic)
 	for _, path := range []string{"/brokers/topics/" + topic, "/config/topics/" + topic, "/admin/delete_topics/" + topic} {
-		if ok, _, err := s.tree.Exists(path); ok || err != nil {
-			s.Errorf("%s is still there: %v", path, err)
+		if s.there(path) {
+			s.Errorf("%s is still there", path)
 		}
 	}
 	eventually(s.T, func() error {
