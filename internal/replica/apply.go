@@ -180,6 +180,9 @@ func (s *Set) remove(id kafka.TopicID, partition int32) {
 func (p *Partition) retarget(next *target) {
 	p.mu.Lock()
 	old := p.target.Swap(next)
+	if next.leader == p.set.o.NodeID && (old == next || old.leaderEpoch != next.leaderEpoch) { // old is next for a partition just made
+		p.set.waitedInVain.Store(false)
+	}
 	if old.epoch != next.epoch || old.leaderEpoch != next.leaderEpoch {
 		p.wish = nil // answered, or out of date
 	}

@@ -33,9 +33,11 @@ func (c *Patience) End() {
 // AwaitLead waits for this replica to lead where that is likely to be a matter of moments: the metadata say so and the role is not in
 // force yet; or somebody speaks to it as the leader although it has never been, and so knows more than the metadata here.
 // A leader that gives up a partition names the next one (KIP-951), and the client is there at once. It returns
-// when the replica leads, there is no sense in waiting, or patience has run out.
+// when the replica leads, there is no sense in waiting, or patience has run out. Then nobody here waits until the metadata give the
+// node something to lead: a producer has more requests under way, and if one of them waited for the role after an earlier one was
+// refused, its sequence numbers would be out of order.
 func (p *Partition) AwaitLead(ctx context.Context, patience *Patience) {
-	if !p.mayLeadSoon() || patience.spent {
+	if patience.spent || p.set.waitedInVain.Load() || !p.mayLeadSoon() {
 		return
 	}
 	watch := NewWatch()
@@ -53,6 +55,7 @@ func (p *Partition) AwaitLead(ctx context.Context, patience *Patience) {
 			watch.Take(nil)
 		case <-patience.timer.C:
 			patience.spent = true
+			p.set.waitedInVain.Store(true)
 			return
 		case <-ctx.Done():
 			return

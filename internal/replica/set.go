@@ -44,6 +44,8 @@ type Set struct {
 	onRole func(*Partition)
 	movers movers
 
+	waitedInVain atomic.Bool // by AwaitLead, since the metadata last gave this node a partition to lead
+
 	wished  chan struct{} // capacity 1: wishes is not empty
 	wishing xsync.Mutex   // taken while Partition.mu is held, never the other way round
 	wishes  []Wish        // oldest first; one of a partition, and those that its metadata have overtaken
