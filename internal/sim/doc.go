@@ -30,5 +30,6 @@
 //   - One release may wake several goroutines, whose order is the scheduler's. It is the same each time with one
 //     processor, no collection of garbage but at the driver's will, no select that picks among ready cases and no iteration over a map.
 //     What is left Go's runtime is built without (runtime_test.go): preemption after 10 ms, which a busy machine makes of
-//     any time, and timers of one instant in any order.
+//     any time, timers of one instant in any order, and a select that sets its timers in the order of addresses, which are
+//     other ones once the sweep of a collection went another way.
 package sim
