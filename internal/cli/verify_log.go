@@ -24,6 +24,7 @@ type verifiedFile struct {
 	UnfinishedEnd int64  `json:"unfinishedBytes,omitempty"`
 	Unreadable    string `json:"unreadable,omitempty"`
 	Fault         string `json:"fault,omitempty"` // of a file that is made anew from the log
+	Spare         bool   `json:"spare,omitempty"` // nobody needs it, whatever its fault
 }
 
 // hurt is one damaged stretch of a log file.
@@ -88,7 +89,7 @@ func (a *app) verifyLog(c *clusterFlags, dirs []string, running bool) error {
 					switch {
 					case len(found.Damage) > 0 || found.Unreadable != "":
 						damaged++
-					case found.Fault != "":
+					case found.Fault != "" && !found.Spare:
 						faulty++
 					}
 					files = append(files, found)
@@ -113,7 +114,7 @@ func (a *app) verifyLog(c *clusterFlags, dirs []string, running bool) error {
 }
 
 func verified(f commitlog.Checked) verifiedFile {
-	v := verifiedFile{File: f.Path, Bytes: f.Bytes, Batches: f.Batches, UnfinishedEnd: f.Unfinished, Fault: f.Fault}
+	v := verifiedFile{File: f.Path, Bytes: f.Bytes, Batches: f.Batches, UnfinishedEnd: f.Unfinished, Fault: f.Fault, Spare: f.Spare}
 	if f.Unreadable != nil {
 		v.Unreadable = bare(f.Unreadable, f.Path).Error()
 	}
@@ -151,7 +152,10 @@ func (v verifiedFile) print(w io.Writer) {
 	if v.UnfinishedEnd > 0 {
 		fmt.Fprintf(w, "%s: the last %d bytes are no whole batch, as after a crash; the next start cuts them off\n", v.File, v.UnfinishedEnd)
 	}
-	if v.Fault != "" {
+	switch {
+	case v.Spare:
+		fmt.Fprintf(w, "%s: %s; which does no harm: a newer one is whole, and is used\n", v.File, v.Fault)
+	case v.Fault != "":
 		fmt.Fprintf(w, "%s: %s; it is made anew when the node runs\n", v.File, v.Fault)
 	}
 }

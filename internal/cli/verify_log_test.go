@@ -89,6 +89,27 @@ func TestVerifyLog(t *testing.T) {
 	}
 }
 
+// TestVerifyLogOfASpareSnapshot: what no start needs is named, and counts as nothing.
+func TestVerifyLogOfASpareSnapshot(t *testing.T) {
+	dir, log := writeFolder(t)
+	older, newer := filepath.Join(filepath.Dir(log), "00000000000000000010.snapshot"), filepath.Join(filepath.Dir(log), "00000000000000000020.snapshot")
+	whole := "\x00\x01\x48\x67\x4b\xc7\x00\x00\x00\x00" // of no producer
+	for path, content := range map[string]string{older: "nonsense", newer: whole} {
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, stdout, stderr := verify(dir); code != exitOK || !strings.Contains(stdout, older+": ") || !strings.Contains(stdout, "does no harm") || !strings.HasSuffix(stdout, "6 files read, 0 damaged, 0 to be made anew\n") {
+		t.Errorf("%d %q %q", code, stdout, stderr)
+	}
+	if err := os.WriteFile(newer, []byte("nonsense"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, _ := verify(dir); code != exitData || strings.Contains(stdout, "does no harm") {
+		t.Errorf("%d %q", code, stdout)
+	}
+}
+
 // TestVerifyLogAfterACrash: a batch that was never written whole is no damage.
 func TestVerifyLogAfterACrash(t *testing.T) {
 	dir, log := writeFolder(t)

@@ -22,6 +22,7 @@ type Checked struct {
 	// and the next Open cuts them off.
 	Unfinished int64
 	Fault      string // what is wrong with another file, which is made anew from the log
+	Spare      bool   // Fault matters to nobody: of a producer snapshot, or its sequences, behind which there is a newer one that is whole
 	Unreadable error  // why the disk does not give the file, or gives a log file only up to its last Damage
 }
 
@@ -255,10 +256,32 @@ func (v *verification) small(e vfs.Entry) {
 		c.Unreadable = err
 	default:
 		if err := parse(content); err != nil {
-			c.Fault = err.Error()
+			c.Fault, c.Spare = err.Error(), v.spare(e.Name)
 		}
 	}
 	v.o.Each(c)
+}
+
+// spare tells whether there is a producer snapshot that is whole and newer than a file: an Open begins with that one.
+func (v *verification) spare(name string) bool {
+	offset, suffix, ok := parseName(name)
+	if !ok || suffix != snapshotSuffix && suffix != sequencesSuffix {
+		return false
+	}
+	for other := range v.entries {
+		newer, suffix, ok := parseName(other)
+		if !ok || suffix != snapshotSuffix || newer <= offset {
+			continue
+		}
+		content, err := v.read(filepath.Join(v.dir, other))
+		if err == nil {
+			_, err = parseSnapshot(content, 0)
+		}
+		if err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // snapshotRecordsSuffix ends the name of a snapshot of the metadata log: record batches, from offset 0 on.

@@ -84,6 +84,38 @@ func TestVerifyNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestVerifyOfSpareSnapshots: of a spoiled producer snapshot it is told whether an Open would have begun with it.
+func TestVerifyOfSpareSnapshots(t *testing.T) {
+	mem, _, _ := filled(t)
+	var snapshots []string // oldest first
+	entries, err := mem.List(testDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name, snapshotSuffix) {
+			snapshots = append(snapshots, e.Name)
+		}
+	}
+	if len(snapshots) < 2 {
+		t.Fatalf("the log has the snapshots %v", snapshots)
+	}
+	for i := len(snapshots) - 1; i >= 0; i-- { // the newest first, then those before it one by one
+		for _, all := range []bool{false, true} {
+			disk := mem.KillClone()
+			for k, name := range snapshots {
+				if k == i || all && k > i {
+					write(t, disk, filepath.Join(testDir, name), []byte("nonsense"))
+				}
+			}
+			c := verified(t, disk, true)[snapshots[i]]
+			if spare := i < len(snapshots)-1 && !all; c.Fault == "" || c.Spare != spare {
+				t.Errorf("%s, with all newer ones: %t: %+v", snapshots[i], all, c)
+			}
+		}
+	}
+}
+
 // TestVerifyOfWhatACrashLeft: entries of batches that did not get to the disk are no damage. The next Open cuts both off.
 func TestVerifyOfWhatACrashLeft(t *testing.T) {
 	mem, _, _ := filled(t)

@@ -269,7 +269,7 @@ type opening struct {
 func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cfg commitlog.Config, how opening) (*Log, error) {
 	path := filepath.Join(d.path, how.folder)
 	if how.made {
-		if err := d.anew(tp, id); err != nil {
+		if err := d.anew(tp); err != nil {
 			return nil, err
 		}
 		if err := s.o.FS.MkdirAll(path); err != nil {
@@ -327,14 +327,15 @@ func (s *Store) open(d *Directory, tp kafka.TopicPartition, id kafka.TopicID, cf
 }
 
 // anew forgets what the directory remembers of a partition that begins there empty: an older topic of the name may have been
-// there, or this one, before it moved away. What stood for records of then must not stand for those to come.
-func (d *Directory) anew(tp kafka.TopicPartition, id kafka.TopicID) error {
+// there, or this one, before it moved away. What stood for records of then must not stand for those to come, nor the older topic's id
+// for this one's.
+func (d *Directory) anew(tp kafka.TopicPartition) error {
 	if err := d.cleaned.forget(tp); err != nil {
 		return err
 	}
 	d.keeper.telling.Lock()
 	defer d.keeper.telling.Unlock()
-	return d.journal.write([]change{{tp: tp, id: id, gone: true}, {tp: tp, gone: true}})
+	return d.journal.write([]change{{tp: tp, id: d.journal.topicID(tp), gone: true}})
 }
 
 // claim picks the directory for a new partition and counts the partition there, so that others that are made at the same
@@ -484,19 +485,19 @@ func (s *Store) discard(d *Directory, name string, tp kafka.TopicPartition) erro
 	return nil
 }
 
-// storedID returns the topic id of a closed folder, zero if nobody knows. The folder itself tells: the journal hears of a
-// new topic later, and until then knows the one that had the name before.
+// storedID returns the topic id of a closed folder, zero if nobody knows. The folder itself tells: the journal hears of a new topic
+// later. Where the file is lost the journal is right if it knows an id at all: making a folder has it forget (anew).
 func (s *Store) storedID(d *Directory, tp kafka.TopicPartition) (kafka.TopicID, error) {
 	id, err := commitlog.ReadPartitionMetadata(s.o.FS, filepath.Join(d.path, tp.String()))
-	if errors.Is(err, commitlog.ErrMetadata) {
-		// The folder of a power cut soon after it was made, or damage. What the journal has is of a topic that had it.
+	switch {
+	case err == nil:
+		return id, nil
+	case errors.Is(err, commitlog.ErrMetadata): // the folder of a power cut soon after it was made, or damage
 		d.logger.Warn("topic id of a partition folder cannot be read", "partition", tp.String(), "error", err)
-		return d.journal.topicID(tp), nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	case !errors.Is(err, fs.ErrNotExist):
 		return id, d.ioFailed(fmt.Errorf("read topic id of %s: %w", tp, err))
 	}
-	return id, nil
+	return d.journal.topicID(tp), nil
 }
 
 // moveFolder gives a closed partition's folder another name, durably.

@@ -749,29 +749,71 @@ func TestFolderOfOlderTopic(t *testing.T) {
 	must(t, s.Stop(true))
 }
 
-// A topic that was deleted and made again shortly before a crash: the journal still tells of the older one.
+// A topic that was deleted and made again shortly before a crash: the journal need not tell of the younger one yet, and tells of
+// the older one no more, so that nobody takes the folder for that one's, without its partition.metadata neither.
 func TestFolderOfYoungerTopic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewMem()
-		s := run(t, options(disk, "/d"))
-		older := open(t, s, "orders", 1)
-		appendTo(t, older, 1)
-		time.Sleep(2 * time.Second) // the journal has heard of it
-		must(t, s.Delete(older))
-		younger := open(t, s, "orders", 2)
-		watch := watchSync(younger)
-		end := appendTo(t, younger, 3).Last + 1
-		must(t, watch.wait(end))
-		after := disk.CrashClone(rand.New(rand.NewPCG(1, 1)), 0)
-		must(t, s.Stop(true))
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			disk := vfs.NewMem()
+			s := run(t, options(disk, "/d"))
+			older := open(t, s, "orders", 1)
+			appendTo(t, older, 1)
+			time.Sleep(2 * time.Second) // the journal has heard of it
+			must(t, s.Delete(older))
+			younger := open(t, s, "orders", 2)
+			watch := watchSync(younger)
+			end := appendTo(t, younger, 3).Last + 1
+			must(t, watch.wait(end))
+			after := disk.CrashClone(rand.New(rand.NewPCG(1, 1)), 0)
+			must(t, s.Stop(true))
 
-		s = run(t, options(after, "/d"))
-		must(t, s.Strays(func(_ kafka.TopicPartition, known kafka.TopicID) bool { return known == id(2) }))
-		if got := open(t, s, "orders", 2).LogEnd(); got != end {
-			t.Errorf("the younger topic ends at %d, acked was %d", got, end)
+			if lost {
+				must(t, after.Remove("/d/orders-0/partition.metadata"))
+			}
+			s = run(t, options(after, "/d"))
+			must(t, s.Strays(func(_ kafka.TopicPartition, known kafka.TopicID) bool { return known.IsZero() || known == id(2) }))
+			if got := open(t, s, "orders", 2).LogEnd(); got != end {
+				t.Errorf("partition.metadata lost: %t. The younger topic ends at %d, acked was %d", lost, got, end)
+			}
+			must(t, s.Stop(true))
+		})
+	}
+}
+
+// A folder whose partition.metadata is lost is not that of a topic which was made when the older one of its name had been deleted:
+// the journal remembers whose it is. Without the journal too nobody knows, and the name has to do.
+func TestFolderOfOlderTopicWithoutID(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		for topic, want := range map[byte]kafka.Offset{1: 3, 2: 0} {
+			synctest.Test(t, func(t *testing.T) {
+				fs := vfs.NewMem()
+				s := run(t, options(fs, "/a"))
+				appendTo(t, open(t, s, "orders", 1), 3)
+				time.Sleep(2 * time.Second) // the journal has heard of it
+				must(t, s.Stop(clean))
+				must(t, fs.Remove("/a/orders-0/partition.metadata"))
+				nameless := fs.KillClone()
+				must(t, nameless.Remove("/a/"+journalFile))
+
+				ends := func(fs vfs.FS) kafka.Offset {
+					s := run(t, options(fs, "/a"))
+					must(t, s.Strays(func(_ kafka.TopicPartition, known kafka.TopicID) bool { return known.IsZero() || known == id(topic) }))
+					end := open(t, s, "orders", topic).LogEnd()
+					must(t, s.Stop(true))
+					return end
+				}
+				if got := ends(fs); got != want {
+					t.Errorf("clean=%t: the log of topic %d ends at %d, want %d", clean, topic, got, want)
+				}
+				if aside := slices.Contains(folders(t, fs, "/a"), "orders-0.*-stray"); aside != (topic == 2) {
+					t.Errorf("clean=%t: for topic %d the older one's records were set aside: %t", clean, topic, aside)
+				}
+				if got := ends(nameless); got != 3 {
+					t.Errorf("clean=%t: without a journal the log of topic %d ends at %d", clean, topic, got)
+				}
+			})
 		}
-		must(t, s.Stop(true))
-	})
+	}
 }
 
 func TestStrays(t *testing.T) {
