@@ -15,6 +15,7 @@ import (
 )
 
 // completionTimeout is how long a shell is kept waiting for a cluster. Nothing is suggested when it is over.
+// Tests of what is suggested wait longer.
 var completionTimeout = time.Second
 
 // suggestions are the words that may stand behind a flag, and what the shell does with one.

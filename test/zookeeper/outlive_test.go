@@ -113,17 +113,7 @@ func treeLeader(t *testing.T, addrs []string) (leader int) {
 // eventually tries until there is no error.
 func eventually(t *testing.T, f func() error) {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	harness.Eventually(t, 2*time.Minute, "there is no error", f)
 }
 
 // inOrder tries servers in the order given, and first the one that worked last.
